@@ -1,0 +1,28 @@
+"""Zero-shot classification by retrieval (CLAREL) in TensorFlow and Keras.
+
+The names below are imported on first use, so that `--help` and a bad flag need not wait for
+TensorFlow.
+"""
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME_OF_NAME = {
+    "Clarel": "clarel_tf.model",
+    "ClarelError": "clarel_tf.errors",
+    "Config": "clarel_tf.config",
+    "LossConfig": "clarel_tf.config",
+    "ModelConfig": "clarel_tf.config",
+    "TrainingConfig": "clarel_tf.config",
+    "build_vocabulary": "clarel_tf.vocabulary",
+    "preset": "clarel_tf.config",
+}
+__all__ = ["__version__", *sorted(_HOME_OF_NAME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF_NAME:
+        raise AttributeError(f"module 'clarel_tf' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME_OF_NAME[name]), name)

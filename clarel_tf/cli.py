@@ -1,0 +1,144 @@
+"""What the programs share: flags made from the settings, readable help, one-line errors."""
+
+import os
+import sys
+import textwrap
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from absl import app, flags
+
+from clarel_tf.config import SECTIONS, Config, preset, settings
+from clarel_tf.errors import ClarelError
+from clarel_tf.files import read_json
+
+_TITLES = {"": "Experiment", "model": "Model", "loss": "Loss", "training": "Training"}
+
+
+def flag_name(setting: str) -> str:
+    """`lambda_` is a setting because `lambda` is a word of the language; the flag is --lambda."""
+    return setting.rstrip("_")
+
+
+def define_setting_flags() -> None:
+    """One flag for each setting. None means: as in the preset."""
+    for _, field in settings():
+        name, meaning = flag_name(field.name), field.metadata["meaning"]
+        if field.metadata["choices"]:
+            flags.DEFINE_enum(name, None, field.metadata["choices"], meaning)
+        elif typing.get_origin(field.type) is tuple:
+            flags.DEFINE_list(name, None, meaning)
+        else:
+            define = {
+                int: flags.DEFINE_integer,
+                float: flags.DEFINE_float,
+                bool: flags.DEFINE_bool,
+                str: flags.DEFINE_string,
+            }[field.type]
+            define(name, None, meaning)
+    flags.DEFINE_alias("config", "dataset_config")
+    flags.DEFINE_string(
+        "preset", None, "paper, fast or tiny (default: tiny for the demo dataset, else paper)"
+    )
+    flags.DEFINE_string("config_file", None, "start from this config.json instead of a preset")
+
+
+def config_from_flags() -> Config:
+    """The preset or the config file, with every given flag on top."""
+    given: dict[str, Any] = {}
+    for _, field in settings():
+        value = flags.FLAGS[flag_name(field.name)].value
+        if value is None:
+            continue
+        if typing.get_origin(field.type) is tuple:
+            value = _integers(field.name, value)
+        given[field.name] = value
+    if flags.FLAGS.config_file and flags.FLAGS.preset:
+        raise ClarelError("give --preset or --config_file, not both")
+    if flags.FLAGS.config_file:
+        base = Config.from_dict(read_json(flags.FLAGS.config_file))
+    else:
+        is_demo = given.get("dataset", Config.dataset) == "demo"
+        base = preset(flags.FLAGS.preset or ("tiny" if is_demo else "paper"))
+    return base.override(given)
+
+
+def _integers(name: str, items: list[str]) -> tuple[int, ...]:
+    try:
+        return tuple(int(item) for item in items)
+    except ValueError:
+        raise ClarelError(f"{name} must be integers with commas between, not {items}") from None
+
+
+def run(main: Callable[[], None], about: str) -> None:
+    """Parses the flags and calls `main`; a user's mistake is one line on stderr and exit code 1.
+
+    Args:
+      about: what the program does, for --help.
+    """
+    # TensorFlow's start-up notes would hide ours; errors still come through.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+    def parse(argv: list[str]) -> list[str]:
+        if {"--help", "-h", "-help", "--helpshort", "--helpfull"} & set(argv[1:]):
+            print(help_text(about))
+            sys.exit(0)
+        try:
+            rest = flags.FLAGS(argv)
+        except flags.Error as error:
+            _fail(str(error))
+        if rest[1:]:
+            _fail(f"unexpected argument {rest[1]!r}; flags look like --name=value (see --help)")
+        return rest
+
+    def guarded(_argv: list[str]) -> None:
+        try:
+            main()
+        except ClarelError as error:
+            _fail(str(error))
+        except KeyboardInterrupt:
+            _fail("stopped; the same command goes on from the last checkpoint")
+
+    app.run(guarded, flags_parser=parse)
+
+
+def _fail(message: str) -> typing.NoReturn:
+    print("error: " + " ".join(message.split()), file=sys.stderr)
+    sys.exit(1)
+
+
+def help_text(about: str) -> str:
+    """The flags in groups: those of the program first, then those of each section."""
+    section_of = {flag_name(field.name): section for section, field in settings()}
+    defaults = Config()
+    groups: dict[str, list[str]] = {"Program": []} | {title: [] for title in _TITLES.values()}
+    for name in flags.FLAGS:
+        flag = flags.FLAGS[name]
+        if name in section_of:
+            section = section_of[name]
+            owner = getattr(defaults, section) if section in SECTIONS else defaults
+            field = next(f for _, f in settings() if flag_name(f.name) == name)
+            default, title = getattr(owner, field.name), _TITLES[section]
+        elif sys.modules["__main__"].__name__ and _is_ours(name):
+            default, title = flag.default, "Program"
+        else:
+            continue
+        groups[title].append(_flag_help(name, flag, default))
+    body = [f"{title}\n" + "\n".join(rows) for title, rows in groups.items() if rows]
+    note = "Defaults of the last four groups are the paper preset's; a preset or flag changes them."
+    return "\n\n".join([textwrap.fill(about, 96), *body, note])
+
+
+def _is_ours(name: str) -> bool:
+    module = flags.FLAGS.find_module_defining_flag(name, "")
+    return not module.startswith("absl") and name != "config"
+
+
+def _flag_help(name: str, flag: flags.Flag, default: Any) -> str:
+    if isinstance(default, tuple):
+        default = ",".join(map(str, default))
+    shown = "" if default in (None, "") else f" [{str(default).lower() if default in (True, False) and isinstance(default, bool) else default}]"
+    choices = f" ({'|'.join(flag.parser.enum_values)})" if hasattr(flag.parser, "enum_values") else ""
+    text = textwrap.fill(f"{flag.help}{choices}{shown}", 68)
+    return textwrap.indent(text, " " * 28).replace(" " * 28, f"  --{name:<24}", 1)

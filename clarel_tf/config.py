@@ -1,0 +1,233 @@
+"""The settings of a run: frozen dataclasses, named presets, JSON in and out.
+
+Every field states its meaning and its legal values once, here; the flags of the programs, the
+checks and the messages are made from that. The defaults are the paper's values.
+"""
+
+import dataclasses
+import math
+import typing
+from typing import Any
+
+from clarel_tf.errors import ClarelError
+
+
+def _setting(default: Any, meaning: str, *, low=None, high=None, above=None, choices=None) -> Any:
+    """A dataclass field with its documentation and its bounds."""
+    checks = {"low": low, "high": high, "above": above, "choices": choices}
+    return dataclasses.field(default=default, metadata={"meaning": meaning, **checks})
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+    """The two towers."""
+
+    embedding_size: int = _setting(1024, "width of the joint image-text space", low=1)
+    image_dropout: float = _setting(0.25, "dropout on the image features", low=0, high=0.95)
+    text_dropout: float = _setting(0.25, "dropout before the text head", low=0, high=0.95)
+    max_tokens: int = _setting(30, "a caption is cut after this many tokens", low=1)
+    min_word_count: int = _setting(1, "rarer words of the training split become unknown", low=1)
+    word_size: int = _setting(
+        300, "width of learned word embeddings (a vector file brings its own)", low=1
+    )
+    tune_word_vectors: bool = _setting(False, "train on the vectors of the file instead of freezing them")
+    filters: tuple[int, ...] = _setting((128, 256), "filters of the two residual blocks", low=1)
+    lstm_units: int = _setting(512, "LSTM units in each direction", low=1)
+    batch_norm_momentum: float = _setting(0.95, "decay of the moving statistics", low=0, high=1)
+    batch_norm_epsilon: float = _setting(1e-6, "added to the variance", above=0)
+    l2: float = _setting(
+        0.001, "adds l2/2 * sum(w^2) over convolution kernels and batch-norm gamma, beta", low=0
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class LossConfig:
+    """The mix of the four losses."""
+
+    lambda_: float = _setting(
+        0.5, "lambda: weight of text retrieval against image retrieval", low=0, high=1
+    )
+    kappa: float = _setting(
+        0.5, "kappa: weight of classification against retrieval", low=0, high=1
+    )
+    mask_same_class: bool = _setting(
+        False, "leave other instances of the same class out of the negatives"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig:
+    """The optimisation of one phase."""
+
+    steps: int = _setting(150_000, "batches to train in each of the two phases", low=1)
+    batch_size: int = _setting(32, "instances in a batch", low=1)
+    captions: int = _setting(
+        0, "captions drawn for an instance at each step (0: all of them)", low=0
+    )
+    optimizer: str = _setting("sgd", "optimiser", choices=("sgd", "adam"))
+    learning_rate: float = _setting(0.1, "learning rate at its highest", above=0)
+    momentum: float = _setting(0.9, "momentum of SGD", low=0, high=0.9999)
+    clip_norm: float = _setting(1.0, "clip each variable's gradient to this norm (0: off)", low=0)
+    schedule: str = _setting(
+        "staircase", "learning-rate schedule", choices=("staircase", "cosine", "constant")
+    )
+    decay_every: int = _setting(50_000, "staircase: steps between two decays", low=1)
+    decay_factor: float = _setting(0.1, "staircase: factor of each decay", above=0, high=1)
+    warmup_steps: int = _setting(0, "cosine: steps of linear warm-up", low=0)
+    log_every: int = _setting(100, "steps between two rows of history.csv", low=1)
+    checkpoint_every: int = _setting(500, "steps between two checkpoints", low=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """All that decides the result of a run."""
+
+    dataset: str = _setting("demo", "dataset: a folder below datasets/")
+    dataset_config: str = _setting("", "builder config of the dataset (empty: its default)")
+    protocol: str = _setting(
+        "clean",
+        "validation: 'clean' leaves every test_seen image out of it, 'paper' does not",
+        choices=("clean", "paper"),
+    )
+    word_vectors: str = _setting(
+        "", "word2vec, GloVe or fastText file, plain or .gz (empty: embeddings are learned)"
+    )
+    seed: int = _setting(0, "seed of weights, batches and dropout", low=0, high=2**31 - 1)
+    model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
+    loss: LossConfig = dataclasses.field(default_factory=LossConfig)
+    training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
+
+    def __post_init__(self):
+        for section, field in settings():
+            owner = getattr(self, section) if section else self
+            _check(field, getattr(owner, field.name))
+        if self.training.warmup_steps >= self.training.steps:
+            raise ClarelError(
+                f"warmup_steps ({self.training.warmup_steps}) must be below "
+                f"steps ({self.training.steps})"
+            )
+
+    def override(self, values: dict[str, Any]) -> "Config":
+        """A copy with the named settings changed; names need no section, all are unique."""
+        changes: dict[str, dict[str, Any]] = {}
+        for name, value in values.items():
+            section, field = _find(name)
+            changes.setdefault(section, {})[name] = _convert(field, value)
+        sections = {
+            section: dataclasses.replace(getattr(self, section), **changed)
+            for section, changed in changes.items()
+            if section
+        }
+        return dataclasses.replace(self, **changes.get("", {}), **sections)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested plain values, ready for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Config":
+        """The inverse of `to_dict`; unknown keys are refused by name."""
+        if not isinstance(values, dict):
+            raise ClarelError("a config must be a JSON object")
+        flat: dict[str, Any] = {}
+        for name, value in values.items():
+            if name not in SECTIONS:
+                _find(name, section="")
+                flat[name] = value
+                continue
+            if not isinstance(value, dict):
+                raise ClarelError(f"{name} must be a JSON object of settings")
+            for inner_name, inner_value in value.items():
+                _find(inner_name, section=name)
+                flat[inner_name] = inner_value
+        return cls().override(flat)
+
+
+SECTIONS: dict[str, type] = {"model": ModelConfig, "loss": LossConfig, "training": TrainingConfig}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # Every value of the paper: the defaults above.
+    "paper": {},
+    # Many negatives, few captions and a short cosine schedule: minutes instead of days.
+    "fast": {
+        "steps": 2400,
+        "batch_size": 128,
+        "captions": 2,
+        "optimizer": "adam",
+        "learning_rate": 0.0007,
+        "schedule": "cosine",
+        "warmup_steps": 100,
+    },
+    # Small enough to train on the demo data in a minute.
+    "tiny": {
+        "embedding_size": 128,
+        "word_size": 64,
+        "filters": (32, 64),
+        "lstm_units": 64,
+        "steps": 600,
+        "batch_size": 64,
+        "captions": 3,
+        "optimizer": "adam",
+        "learning_rate": 0.002,
+        "schedule": "cosine",
+        "warmup_steps": 30,
+        "log_every": 25,
+        "checkpoint_every": 100,
+    },
+}
+
+
+def preset(name: str) -> Config:
+    """The config of a named preset."""
+    if name not in PRESETS:
+        raise ClarelError(f"unknown preset {name!r}; choose one of: {', '.join(PRESETS)}")
+    return Config().override(PRESETS[name])
+
+
+def settings() -> list[tuple[str, dataclasses.Field]]:
+    """Every setting as (section, field); the section of a top-level setting is ''."""
+    top = [("", field) for field in dataclasses.fields(Config) if field.name not in SECTIONS]
+    return top + [
+        (section, field)
+        for section, kind in SECTIONS.items()
+        for field in dataclasses.fields(kind)
+    ]
+
+
+def _find(name: str, section: str | None = None) -> tuple[str, dataclasses.Field]:
+    for its_section, field in settings():
+        if field.name == name and section in (None, its_section):
+            return its_section, field
+    where = f" in section {section!r}" if section else ""
+    raise ClarelError(f"unknown config key {name!r}{where}")
+
+
+def _convert(field: dataclasses.Field, value: Any) -> Any:
+    """`value` as the field's type: JSON has no tuples, and writes 1.0 as 1 at times."""
+    if typing.get_origin(field.type) is tuple and isinstance(value, (list, tuple)):
+        return tuple(value)
+    if field.type is float and type(value) is int:
+        return float(value)
+    return value
+
+
+def _check(field: dataclasses.Field, value: Any) -> None:
+    """Raises with the name of the key when `value` has the wrong type or is out of bounds."""
+    bounds = field.metadata
+    is_tuple = typing.get_origin(field.type) is tuple
+    kind = int if is_tuple else field.type
+    items = value if is_tuple and isinstance(value, tuple) else (value,)
+    if is_tuple and (not isinstance(value, tuple) or not value):
+        raise ClarelError(f"{field.name} must be a list of {kind.__name__}, not {value!r}")
+    for item in items:
+        if type(item) is not kind or (kind is float and not math.isfinite(item)):
+            raise ClarelError(f"{field.name} must be of type {kind.__name__}, not {item!r}")
+        if bounds["choices"] and item not in bounds["choices"]:
+            allowed = ", ".join(bounds["choices"])
+            raise ClarelError(f"{field.name} must be one of {allowed}, not {item!r}")
+        if bounds["low"] is not None and item < bounds["low"]:
+            raise ClarelError(f"{field.name} must be at least {bounds['low']}, not {item}")
+        if bounds["above"] is not None and item <= bounds["above"]:
+            raise ClarelError(f"{field.name} must be above {bounds['above']}, not {item}")
+        if bounds["high"] is not None and item > bounds["high"]:
+            raise ClarelError(f"{field.name} must be at most {bounds['high']}, not {item}")

@@ -1,0 +1,116 @@
+"""Finds a dataset's TFDS builder, builds the dataset if need be, and reads a split into memory."""
+
+import dataclasses
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from clarel_tf.errors import ClarelError
+
+SPLITS = ("train", "val_seen", "val_unseen", "trainval", "test_seen", "test_unseen")
+DATASETS_FOLDER = Path(__file__).resolve().parent.parent / "datasets"
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """One split of a dataset, in memory.
+
+    Attributes:
+      name: the split's name, for messages.
+      image_ids: str [N].
+      image_features: float32 [N, D].
+      labels: int64 [N], index into the dataset's class names.
+      captions: N lists of sentences, in UTF-8 bytes.
+    """
+
+    name: str
+    image_ids: np.ndarray
+    image_features: np.ndarray
+    labels: np.ndarray
+    captions: list[list[bytes]]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def select(self, keep: np.ndarray) -> "Split":
+        """The instances where `keep`, bool [N], is true."""
+        return Split(
+            self.name,
+            self.image_ids[keep],
+            self.image_features[keep],
+            self.labels[keep],
+            [captions for captions, kept in zip(self.captions, keep, strict=True) if kept],
+        )
+
+    def fingerprints(self) -> dict[str, str]:
+        """Hashes of which images these are, and of their features, whatever their order."""
+        order = np.argsort(self.image_ids)
+        ids = "\n".join(self.image_ids[order].tolist()).encode("utf-8")
+        features = np.ascontiguousarray(self.image_features[order]).tobytes()
+        return {"images": _short_hash(ids), "features": _short_hash(features)}
+
+
+def get_builder(
+    name: str,
+    config: str = "",
+    data_dir: str | None = None,
+    datasets_folder: Path = DATASETS_FOLDER,
+) -> tfds.core.DatasetBuilder:
+    """The TFDS builder in `datasets_folder/name`, as `tfds build` would find it."""
+    script = datasets_folder / name / f"{name}_dataset_builder.py"
+    if not name.isidentifier() or not script.is_file():
+        known = sorted(path.parent.name for path in datasets_folder.glob("*/*_dataset_builder.py"))
+        raise ClarelError(
+            f"unknown dataset {name!r}; {datasets_folder} has: {', '.join(known) or 'none'}"
+        )
+    with tfds.core.utils.add_sys_path(datasets_folder):
+        builder_class = tfds.core.community.builder_cls_from_module(
+            f"{name}.{name}_dataset_builder"
+        )
+    configs = builder_class.builder_configs
+    if config and config not in configs:
+        raise ClarelError(
+            f"dataset {name!r} has no config {config!r}; it has: {', '.join(configs) or 'none'}"
+        )
+    return builder_class(data_dir=data_dir, config=config or None)
+
+
+def load_splits(builder: tfds.core.DatasetBuilder) -> dict[str, Split]:
+    """Builds the dataset if it is not there yet, and reads all its splits."""
+    builder.download_and_prepare()
+    absent = [name for name in SPLITS if name not in builder.info.splits]
+    if absent:
+        raise ClarelError(f"dataset {builder.name!r} lacks the splits {', '.join(absent)}")
+    return {name: _load_split(builder, name) for name in SPLITS}
+
+
+def class_names(builder: tfds.core.DatasetBuilder) -> list[str]:
+    """Names of the classes, in the order of their labels."""
+    return builder.info.features["label"].names
+
+
+def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
+    blocks = list(builder.as_dataset(split=name).ragged_batch(1024).as_numpy_iterator())
+    if not blocks:
+        raise ClarelError(f"dataset {builder.name!r}: split {name!r} is empty")
+
+    def column(key):
+        return np.concatenate([block[key] for block in blocks])
+
+    features = column("image_features").astype(np.float32, copy=False)
+    image_ids = np.array([image_id.decode("utf-8") for image_id in column("image_id")])
+    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+    if bad.size:
+        raise ClarelError(
+            f"dataset {builder.name!r}, split {name!r}: the features of image "
+            f"{image_ids[bad[0]]!r} are not finite ({bad.size} such images); "
+            f"correct the features and build the dataset again ({builder.data_path})"
+        )
+    captions = [list(row) for block in blocks for row in block["captions"]]
+    return Split(name, image_ids, features, column("label"), captions)
+
+
+def _short_hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

@@ -1,0 +1,32 @@
+"""The one definition of distance, for the loss and the exported graph (TensorFlow) and the
+evaluation (NumPy)."""
+
+import numpy as np
+import tensorflow as tf
+
+# Keeps the gradient of the root finite where two embeddings coincide.
+EPSILON = 1e-12
+
+
+def pairwise_distances(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    """Euclidean distances by one matrix product.
+
+    Args:
+      a: float32 [N, E].
+      b: float32 [M, E].
+
+    Returns:
+      float32 [N, M].
+    """
+    squares = (
+        tf.reduce_sum(tf.square(a), axis=1)[:, tf.newaxis]
+        + tf.reduce_sum(tf.square(b), axis=1)
+        - 2.0 * tf.matmul(a, b, transpose_b=True)
+    )
+    return tf.sqrt(tf.maximum(squares, EPSILON))
+
+
+def pairwise_distances_numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The same on arrays: [N, E], [M, E] -> [N, M]."""
+    squares = (a * a).sum(axis=1)[:, np.newaxis] + (b * b).sum(axis=1) - 2.0 * (a @ b.T)
+    return np.sqrt(np.maximum(squares, EPSILON))

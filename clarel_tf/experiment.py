@@ -1,0 +1,130 @@
+"""The whole experiment: train, choose alpha on validation, train on trainval, test once."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from clarel_tf import files
+from clarel_tf.calibration import choose_alpha
+from clarel_tf.config import Config
+from clarel_tf.dataset_loading import Split
+from clarel_tf.evaluation import Evaluation, evaluate
+from clarel_tf.model import Clarel
+from clarel_tf.protocol import apply_protocol
+from clarel_tf.run_folder import RunFolder
+from clarel_tf.training import train
+from clarel_tf.vocabulary import build_vocabulary, load_vocabulary, save_vocabulary
+from clarel_tf.word_vectors import load_word_vectors
+
+
+def run_experiment(
+    config: Config, splits: dict[str, Split], run_dir: str | Path, restart: bool = False
+) -> dict[str, Any]:
+    """Runs what is still to be done of the experiment in `run_dir` and returns `results.json`."""
+    folder = RunFolder(run_dir)
+    folder.open(config, restart)
+    splits = apply_protocol(splits, config.protocol)
+    fingerprints = {name: split.fingerprints() for name, split in splits.items()}
+    folder.check_data(fingerprints)
+    if folder.results_path.exists():
+        print(f"The run in {folder.path} is finished already; --restart would run it again.")
+        return files.read_json(folder.results_path)
+
+    if not folder.alpha_path.exists():
+        model = _train_phase(config, splits["train"], folder.validation, "1/2 train")
+        validation = evaluate(model, splits["val_seen"], splits["val_unseen"], [splits["train"]])
+        files.write_json(folder.alpha_path, _validation_results(validation))
+    chosen = files.read_json(folder.alpha_path)
+
+    model = _train_phase(config, splits["trainval"], folder.path, "2/2 trainval")
+    test = evaluate(model, splits["test_seen"], splits["test_unseen"], [splits["trainval"]])
+    results = {
+        "dataset": config.dataset,
+        "dataset_config": config.dataset_config,
+        "protocol": config.protocol,
+        "seed": config.seed,
+        "steps": config.training.steps,
+        "alpha": chosen["alpha"],
+        "zsl": {"top1": test.zsl()},
+        "gzsl": test.gzsl(chosen["alpha"]),
+        "gzsl_alpha0": test.gzsl(0.0),
+        "validation": chosen["validation"],
+        "alpha_curve": chosen["alpha_curve"],
+        "word_vectors": _word_vector_report(config, model),
+        "fingerprints": fingerprints,
+    }
+    files.write_json(folder.results_path, results)
+    return results
+
+
+def _validation_results(validation: Evaluation) -> dict[str, Any]:
+    curve = validation.alpha_curve()
+    alpha = choose_alpha(curve)
+    scores = {
+        "zsl": {"top1": validation.zsl()},
+        "gzsl": validation.gzsl(alpha),
+        "gzsl_alpha0": validation.gzsl(0.0),
+    }
+    return {"alpha": alpha, "validation": scores, "alpha_curve": curve}
+
+
+def _train_phase(config: Config, split: Split, folder: Path, title: str) -> Clarel:
+    """Trains a new model on `split`, or goes on with the one in `folder`."""
+    keras.utils.set_random_seed(config.seed)
+    classes = np.unique(split.labels)
+    model = build_model(config, _phase_vocabulary(config, split, folder), split, len(classes))
+    train(model, split, classes, config.training, folder, seed=config.seed, title=title)
+    model_path = folder / "model.keras"
+    if not model_path.exists():
+        with files.written_aside(model_path) as temporary:
+            model.save(temporary)
+    return model
+
+
+def _phase_vocabulary(config: Config, split: Split, folder: Path) -> list[str]:
+    """The words of the training split, saved with the run."""
+    path = folder / "vocabulary.txt"
+    if not path.exists():
+        captions = [caption for captions in split.captions for caption in captions]
+        save_vocabulary(path, build_vocabulary(captions, config.model.min_word_count))
+    return load_vocabulary(path)
+
+
+def build_model(config: Config, vocabulary: list[str], split: Split, num_classes: int) -> Clarel:
+    """A fresh model for `split`, with the word vectors of the config."""
+    settings, vectors = config.model, None
+    if config.word_vectors:
+        vectors = load_word_vectors(config.word_vectors, vocabulary)
+        settings = dataclasses.replace(settings, word_size=vectors.matrix.shape[1])
+        print(
+            f"Word vectors: {len(vocabulary) - len(vectors.missing)} of {len(vocabulary)} words "
+            f"found in {config.word_vectors}"
+            + (f"; missing: {', '.join(vectors.missing[:8])} ..." if vectors.missing else "")
+        )
+    else:
+        print(f"Word vectors: none given, {len(vocabulary)} word embeddings are learned")
+    model = Clarel(
+        vocabulary,
+        feature_size=split.image_features.shape[1],
+        num_classes=num_classes,
+        model=settings,
+        loss=config.loss,
+        frozen_words=vectors is not None and not settings.tune_word_vectors,
+    )
+    if vectors is not None:
+        model.text_tower.set_word_vectors(vectors.matrix)
+    return model
+
+
+def _word_vector_report(config: Config, model: Clarel) -> dict[str, Any]:
+    words = model.text_tower.words.numpy()[2:]
+    without = int((~words.any(axis=1)).sum()) if config.word_vectors else 0
+    return {
+        "file": Path(config.word_vectors).name or None,
+        "frozen": model.frozen_words,
+        "words": len(words),
+        "missing": without,
+    }

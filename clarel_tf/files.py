@@ -1,0 +1,55 @@
+"""Writing files so that a killed process leaves the old file or the new one, never half of one."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from clarel_tf.errors import ClarelError
+
+
+@contextlib.contextmanager
+def written_aside(path: Path) -> Iterator[Path]:
+    """Yields a temporary path beside `path`; on success it is flushed to disk and renamed to `path`.
+
+    The temporary name starts with a dot and ends like `path`, so that writers which look at the
+    suffix (`.npz`, `.keras`) behave, and a name left by a killed process is easy to recognise.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{os.getpid()}.partial.{path.name}")
+    try:
+        yield temporary
+        with open(temporary, "rb") as handle:
+            os.fsync(handle.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes `text` as UTF-8, all of it or nothing."""
+    with written_aside(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes `value` as indented JSON with a final newline; NaN and infinity are refused."""
+    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Reads a JSON file, naming the file when it is not one."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ClarelError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ClarelError(f"{path} is not valid JSON ({error}); it may be damaged") from error
+
+
+def remove_partial_files(folder: Path) -> None:
+    """Deletes what a killed writer left in `folder`."""
+    for leftover in Path(folder).glob(".*.partial.*"):
+        leftover.unlink(missing_ok=True)

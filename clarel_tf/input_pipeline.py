@@ -1,0 +1,102 @@
+"""From a split in memory to batches: tokenised once, drawn at random, a function of the step.
+
+Batch number s depends on the seed and on s alone, so a run that resumes at step s sees exactly the
+batches that an unbroken one would have seen, and nothing about the input has to be saved.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from clarel_tf.dataset_loading import Split
+from clarel_tf.errors import ClarelError
+from clarel_tf.vocabulary import Tokenizer
+
+
+class TokenizedCaptions(NamedTuple):
+    """The captions of N instances.
+
+    Attributes:
+      token_ids: int32 [M, T], all captions, instance after instance.
+      instance: int64 [M], the instance that each caption belongs to.
+    """
+
+    token_ids: np.ndarray
+    instance: np.ndarray
+
+
+def tokenize_captions(captions: Sequence[Sequence[bytes]], tokenizer: Tokenizer) -> TokenizedCaptions:
+    """Tokenises the captions of N instances."""
+    flat = [caption for of_instance in captions for caption in of_instance]
+    blocks = [np.zeros((0, tokenizer.max_tokens), np.int32)]
+    for start in range(0, len(flat), 10_000):
+        blocks.append(tokenizer(tf.constant(flat[start : start + 10_000], tf.string)).numpy())
+    counts = [len(of_instance) for of_instance in captions]
+    return TokenizedCaptions(np.concatenate(blocks), np.repeat(np.arange(len(captions)), counts))
+
+
+def captions_by_instance(captions: TokenizedCaptions, instances: int) -> np.ndarray:
+    """int32 [N, K, T], K the largest number of captions; rows of zeros where there are fewer."""
+    counts = np.bincount(captions.instance, minlength=instances)
+    first = np.cumsum(counts) - counts
+    position = np.arange(len(captions.instance)) - first[captions.instance]
+    stacked = np.zeros((instances, max(counts.max(), 1), captions.token_ids.shape[1]), np.int32)
+    stacked[captions.instance, position] = captions.token_ids
+    return stacked
+
+
+def training_batches(
+    split: Split,
+    classes: np.ndarray,
+    tokenizer: Tokenizer,
+    *,
+    batch_size: int,
+    captions: int,
+    seed: int,
+    first_step: int,
+    steps: int,
+) -> tf.data.Dataset:
+    """Batches number `first_step` to `steps` - 1 of `split`, as `Clarel` takes them.
+
+    Each batch holds `batch_size` different instances drawn uniformly, each with all its captions
+    (`captions` = 0) or with that many drawn without replacement.
+
+    Args:
+      classes: the labels of the training classes, sorted; a batch's label is an index into it.
+    """
+    if batch_size > len(split):
+        raise ClarelError(
+            f"batch_size is {batch_size}, but split {split.name!r} has only {len(split)} instances"
+        )
+    without = [name for name, own in zip(split.image_ids, split.captions, strict=True) if not own]
+    if without:
+        raise ClarelError(
+            f"split {split.name!r}: image {without[0]!r} has no caption ({len(without)} such images)"
+        )
+    token_ids = captions_by_instance(tokenize_captions(split.captions, tokenizer), len(split))
+    features = tf.constant(split.image_features)
+    token_ids = tf.constant(token_ids)
+    labels = tf.constant(np.searchsorted(classes, split.labels).astype(np.int32))
+    kept_captions = min(captions, token_ids.shape[1]) or token_ids.shape[1]
+
+    def draw(step: tf.Tensor) -> dict[str, tf.Tensor]:
+        seeds = tf.stack([tf.constant(seed, tf.int64), step])
+        # The largest of random keys: a uniform draw without replacement.
+        keys = tf.random.stateless_uniform([len(split)], seeds)
+        chosen = tf.math.top_k(keys, batch_size, sorted=False).indices
+        ids = tf.gather(token_ids, chosen)
+        if kept_captions < token_ids.shape[1]:
+            keys = tf.random.stateless_uniform([batch_size, token_ids.shape[1]], seeds + [0, 1 << 40])
+            keys = tf.where(ids[:, :, 0] != 0, keys, -1.0)  # rows without a caption come last
+            order = tf.math.top_k(keys, kept_captions, sorted=False).indices
+            ids = tf.gather(ids, order, batch_dims=1)
+        return {
+            "image_features": tf.gather(features, chosen),
+            "token_ids": ids,
+            "label": tf.gather(labels, chosen),
+        }
+
+    batches = tf.data.Dataset.range(first_step, steps)
+    return batches.map(draw, num_parallel_calls=2, deterministic=True).prefetch(4)

@@ -1,0 +1,68 @@
+"""The four losses of CLAREL and their mix, as pure functions of embeddings."""
+
+import tensorflow as tf
+
+# Stands for minus infinity in a softmax, without its NaN gradients.
+_EXCLUDED = -1e30
+
+
+def retrieval_losses(
+    distances: tf.Tensor, labels: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Text retrieval and image retrieval: each instance must find its own partner in the batch.
+
+    Args:
+      distances: float32 [B, B], image i against text j; partners are on the diagonal.
+      labels: int [B], classes. When given, other instances of the same class are left out of the
+        negatives.
+
+    Returns:
+      (text retrieval loss, image retrieval loss), scalars.
+    """
+    logits = -distances
+    if labels is not None:
+        same = tf.equal(labels[:, tf.newaxis], labels)
+        other_of_same_class = tf.logical_and(same, ~tf.eye(tf.size(labels), dtype=tf.bool))
+        logits = tf.where(other_of_same_class, _EXCLUDED, logits)
+    partner = tf.linalg.diag_part(distances)
+    text_retrieval = tf.reduce_mean(partner + tf.reduce_logsumexp(logits, axis=1))
+    image_retrieval = tf.reduce_mean(partner + tf.reduce_logsumexp(logits, axis=0))
+    return text_retrieval, image_retrieval
+
+
+def retrieval_accuracies(distances: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Share of images whose nearest text is their own, and of texts whose nearest image is.
+
+    Args:
+      distances: float32 [B, B], image i against text j.
+
+    Returns:
+      (text retrieval accuracy, image retrieval accuracy), scalars in [0, 1].
+    """
+    own = tf.range(tf.shape(distances)[0])
+    shares = []
+    for axis in (1, 0):
+        hits = tf.equal(tf.argmin(distances, axis=axis, output_type=tf.int32), own)
+        shares.append(tf.reduce_mean(tf.cast(hits, tf.float32)))
+    return shares[0], shares[1]
+
+
+def classification_loss(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Mean cross-entropy of softmax logits, float32 [B, C], against labels, int [B]."""
+    return tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    )
+
+
+def mix_losses(
+    text_retrieval: tf.Tensor,
+    image_retrieval: tf.Tensor,
+    text_classification: tf.Tensor,
+    image_classification: tf.Tensor,
+    lambda_: float,
+    kappa: float,
+) -> tf.Tensor:
+    """(1 - kappa) * (lambda * TR + (1 - lambda) * IR) + kappa / 2 * (TC + IC)."""
+    retrieval = lambda_ * text_retrieval + (1.0 - lambda_) * image_retrieval
+    classification = 0.5 * (text_classification + image_classification)
+    return (1.0 - kappa) * retrieval + kappa * classification

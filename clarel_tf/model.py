@@ -1,0 +1,201 @@
+"""`Clarel`: the two towers, their classification heads, and one training step."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from clarel_tf import losses
+from clarel_tf.config import LossConfig, ModelConfig
+from clarel_tf.distances import pairwise_distances
+from clarel_tf.image_tower import ImageTower
+from clarel_tf.text_tower import TextTower
+from clarel_tf.vocabulary import Tokenizer
+
+Batch = dict[str, tf.Tensor]
+
+METRICS = (
+    "loss",
+    "text_retrieval",
+    "image_retrieval",
+    "text_classification",
+    "image_classification",
+    "l2",
+    "text_retrieval_accuracy",
+    "image_retrieval_accuracy",
+)
+
+
+@keras.saving.register_keras_serializable(package="clarel_tf")
+class Clarel(keras.Model):
+    """Joint embedding of images and captions, trained by retrieval and classification.
+
+    A batch is a dict:
+      image_features: float32 [B, D].
+      token_ids: int32 [B, K, T], K captions of T tokens, padded with 0; an instance with fewer
+        than K captions has rows of zeros.
+      label: int32 [B], index among the C classes of the heads.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        feature_size: int,
+        num_classes: int,
+        model: ModelConfig | dict[str, Any] = ModelConfig(),
+        loss: LossConfig | dict[str, Any] = LossConfig(),
+        frozen_words: bool = False,
+        **kwargs,
+    ):
+        """Builds all weights at once: every size is known here.
+
+        Args:
+          vocabulary: words, as `build_vocabulary` returns them.
+          feature_size: D, width of the image features.
+          num_classes: C, classes of the training split.
+          model, loss: settings, as dataclasses or as their dicts.
+          frozen_words: keep word vectors as they are set (`text_tower.set_word_vectors`).
+        """
+        kwargs.setdefault("name", "clarel")
+        super().__init__(**kwargs)
+        settings = model if isinstance(model, ModelConfig) else ModelConfig(**model)
+        self.vocabulary = list(vocabulary)
+        self.feature_size, self.num_classes = feature_size, num_classes
+        self.frozen_words = frozen_words
+        self.model_settings = settings
+        self.loss_settings = loss if isinstance(loss, LossConfig) else LossConfig(**loss)
+
+        self.tokenizer = Tokenizer(self.vocabulary, settings.max_tokens, name="tokenizer")
+        self.text_tower = TextTower(
+            vocabulary_size=len(self.vocabulary),
+            word_size=settings.word_size,
+            filters=settings.filters,
+            lstm_units=settings.lstm_units,
+            embedding_size=settings.embedding_size,
+            dropout=settings.text_dropout,
+            train_words=not frozen_words,
+            momentum=settings.batch_norm_momentum,
+            epsilon=settings.batch_norm_epsilon,
+            l2=settings.l2,
+            name="text_tower",
+        )
+        self.image_tower = ImageTower(
+            settings.embedding_size, settings.image_dropout, name="image_tower"
+        )
+        self.text_classifier = keras.layers.Dense(num_classes, name="text_classifier")
+        self.image_classifier = keras.layers.Dense(num_classes, name="image_classifier")
+        self._averages = {name: keras.metrics.Mean(name=name) for name in METRICS}
+
+        self.text_tower.build()
+        self.image_tower.build((None, feature_size))
+        for classifier in (self.text_classifier, self.image_classifier):
+            classifier.build((None, settings.embedding_size))
+        self.built = True
+
+    def call(self, batch: Batch, training: bool = False) -> tuple[tf.Tensor, tf.Tensor]:
+        """(image embeddings, text embeddings), both float32 [B, E]."""
+        token_ids = batch["token_ids"]
+        captions = tf.shape(token_ids)[1]
+        flat = tf.reshape(token_ids, [-1, token_ids.shape[2]])
+        embedded = self.text_tower(flat, training=training)
+        embedded = tf.reshape(embedded, [-1, captions, embedded.shape[1]])
+        is_caption = tf.cast(token_ids[:, :, :1] != 0, tf.float32)
+        counts = tf.maximum(tf.reduce_sum(is_caption, axis=1), 1.0)
+        text = tf.reduce_sum(embedded * is_caption, axis=1) / counts
+        return self.image_tower(batch["image_features"], training=training), text
+
+    def compute_losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
+        """Every quantity in `METRICS`, by name; "loss" is what training minimises."""
+        images, texts = self(batch, training=training)
+        labels = batch["label"]
+        distances = pairwise_distances(images, texts)
+        values = {}
+        values["text_retrieval"], values["image_retrieval"] = losses.retrieval_losses(
+            distances, labels if self.loss_settings.mask_same_class else None
+        )
+        values["text_classification"] = losses.classification_loss(
+            self.text_classifier(texts), labels
+        )
+        values["image_classification"] = losses.classification_loss(
+            self.image_classifier(images), labels
+        )
+        mixed = losses.mix_losses(
+            **values, lambda_=self.loss_settings.lambda_, kappa=self.loss_settings.kappa
+        )
+        values["l2"] = tf.add_n(self.losses) if self.losses else tf.zeros([])
+        values["loss"] = mixed + values["l2"]
+        values["text_retrieval_accuracy"], values["image_retrieval_accuracy"] = (
+            losses.retrieval_accuracies(distances)
+        )
+        return values
+
+    def train_step(self, batch: Batch) -> dict[str, tf.Tensor]:
+        with tf.GradientTape() as tape:
+            values = self.compute_losses(batch, training=True)
+        variables = self.trainable_variables
+        gradients = tape.gradient(values["loss"], variables)
+        # With kappa at 0 or 1 some variables have no gradient; a gather has a sparse one.
+        gradients = [
+            tf.zeros_like(variable) if gradient is None else tf.convert_to_tensor(gradient)
+            for gradient, variable in zip(gradients, variables, strict=True)
+        ]
+        self.optimizer.apply(gradients, variables)
+        return self._update_averages(values)
+
+    def test_step(self, batch: Batch) -> dict[str, tf.Tensor]:
+        return self._update_averages(self.compute_losses(batch, training=False))
+
+    def _update_averages(self, values: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        for name, average in self._averages.items():
+            average.update_state(values[name])
+        return {name: average.result() for name, average in self._averages.items()}
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        return list(self._averages.values())
+
+    def embed_images(self, image_features: np.ndarray, batch_size: int = 1024) -> np.ndarray:
+        """Image features, [N, D] -> embeddings, float32 [N, E]."""
+        features = np.asarray(image_features, np.float32).reshape(-1, self.feature_size)
+        return self._in_batches(self._embed_image_batch, features, batch_size)
+
+    def embed_texts(self, texts: Sequence[str], batch_size: int = 512) -> np.ndarray:
+        """N sentences -> embeddings, float32 [N, E]."""
+        texts = np.array([text.encode("utf-8", "replace") for text in texts], object)
+        return self._in_batches(self._embed_text_batch, texts, batch_size)
+
+    def embed_token_ids(self, token_ids: np.ndarray, batch_size: int = 512) -> np.ndarray:
+        """Token ids, int32 [N, T] -> embeddings, float32 [N, E]."""
+        return self._in_batches(self._embed_token_batch, token_ids, batch_size)
+
+    @tf.function(reduce_retracing=True)
+    def _embed_image_batch(self, image_features: tf.Tensor) -> tf.Tensor:
+        return self.image_tower(image_features)
+
+    @tf.function(reduce_retracing=True)
+    def _embed_text_batch(self, texts: tf.Tensor) -> tf.Tensor:
+        return self.text_tower(self.tokenizer(texts))
+
+    @tf.function(reduce_retracing=True)
+    def _embed_token_batch(self, token_ids: tf.Tensor) -> tf.Tensor:
+        return self.text_tower(token_ids)
+
+    def _in_batches(self, embed: Callable, inputs: np.ndarray, batch_size: int) -> np.ndarray:
+        blocks = [np.zeros((0, self.model_settings.embedding_size), np.float32)]
+        for start in range(0, len(inputs), batch_size):
+            blocks.append(embed(tf.constant(inputs[start : start + batch_size])).numpy())
+        return np.concatenate(blocks)
+
+    def get_config(self):
+        return {
+            "vocabulary": self.vocabulary,
+            "feature_size": self.feature_size,
+            "num_classes": self.num_classes,
+            "model": dataclasses.asdict(self.model_settings),
+            "loss": dataclasses.asdict(self.loss_settings),
+            "frozen_words": self.frozen_words,
+            "name": self.name,
+        }

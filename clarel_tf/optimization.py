@@ -1,0 +1,34 @@
+"""Optimisers and learning-rate schedules by their settings."""
+
+import keras
+
+from clarel_tf.config import TrainingConfig
+
+
+def make_schedule(settings: TrainingConfig) -> float | keras.optimizers.schedules.LearningRateSchedule:
+    """The learning rate as a function of the step."""
+    peak = settings.learning_rate
+    if settings.schedule == "staircase":
+        return keras.optimizers.schedules.ExponentialDecay(
+            peak, settings.decay_every, settings.decay_factor, staircase=True
+        )
+    if settings.schedule == "cosine":
+        warmup = settings.warmup_steps
+        return keras.optimizers.schedules.CosineDecay(
+            initial_learning_rate=0.0 if warmup else peak,
+            decay_steps=settings.steps - warmup,
+            warmup_target=peak if warmup else None,
+            warmup_steps=warmup,
+        )
+    return peak
+
+
+def make_optimizer(settings: TrainingConfig) -> keras.optimizers.Optimizer:
+    """SGD with momentum or Adam, each variable's gradient clipped by itself."""
+    common = {
+        "learning_rate": make_schedule(settings),
+        "clipnorm": settings.clip_norm or None,
+    }
+    if settings.optimizer == "sgd":
+        return keras.optimizers.SGD(momentum=settings.momentum, **common)
+    return keras.optimizers.Adam(**common)

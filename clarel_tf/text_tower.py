@@ -1,0 +1,101 @@
+"""The text tower: words -> two residual blocks -> bidirectional LSTM -> mean -> linear layer."""
+
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from clarel_tf.packed_layers import PackedBiLSTM, PackedResidualBlock
+from clarel_tf.packing import pack_captions
+from clarel_tf.vocabulary import FIRST_WORD_ID
+
+
+@keras.saving.register_keras_serializable(package="clarel_tf")
+class TextTower(keras.layers.Layer):
+    """Embeds captions, given as token ids, in the joint space.
+
+    An unknown word has a zero vector. With frozen vectors it keeps that; with trained ones it
+    moves only if `min_word_count` leaves unknown words in the training captions.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        word_size: int = 300,
+        filters: Sequence[int] = (128, 256),
+        lstm_units: int = 512,
+        embedding_size: int = 1024,
+        dropout: float = 0.25,
+        train_words: bool = True,
+        momentum: float = 0.95,
+        epsilon: float = 1e-6,
+        l2: float = 0.001,
+        **kwargs,
+    ):
+        """`vocabulary_size` counts words; the ids of padding and unknown come on top."""
+        super().__init__(**kwargs)
+        if len(filters) != 2:
+            raise ValueError(f"the packed layout is made for 2 residual blocks, not {len(filters)}")
+        self._config = {
+            "vocabulary_size": vocabulary_size,
+            "word_size": word_size,
+            "filters": tuple(filters),
+            "lstm_units": lstm_units,
+            "embedding_size": embedding_size,
+            "dropout": dropout,
+            "train_words": train_words,
+            "momentum": momentum,
+            "epsilon": epsilon,
+            "l2": l2,
+        }
+        # The shapes of a packed batch depend on its captions, which XLA cannot compile.
+        self.supports_jit = False
+        self.blocks = [
+            PackedResidualBlock(count, momentum, epsilon, l2, name=f"block_{i}")
+            for i, count in enumerate(filters)
+        ]
+        self.lstm = PackedBiLSTM(lstm_units, name="lstm")
+        self.dropout = keras.layers.Dropout(dropout, name="dropout")
+        self.head = keras.layers.Dense(embedding_size, name="head")
+
+    def build(self, input_shape=None):
+        size = self._config["vocabulary_size"]
+        width = self._config["word_size"]
+        self.words = self.add_weight(
+            name="words",
+            shape=(FIRST_WORD_ID + size, width),
+            initializer=lambda shape, dtype: tf.concat(
+                [
+                    tf.zeros([FIRST_WORD_ID, width], dtype),
+                    keras.random.uniform([size, width], -0.25, 0.25, dtype),
+                ],
+                axis=0,
+            ),
+            trainable=self._config["train_words"],
+        )
+        for block in self.blocks:
+            block.build((None, width))
+            width = block.filters
+        self.lstm.build((None, width))
+        self.head.build((None, 2 * self.lstm.units))
+
+    def set_word_vectors(self, matrix: np.ndarray) -> None:
+        """Puts vectors, float32 [vocabulary_size, word_size], behind the words."""
+        zeros = np.zeros((FIRST_WORD_ID, matrix.shape[1]), np.float32)
+        self.words.assign(np.concatenate([zeros, matrix]))
+
+    def call(self, token_ids: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """int32 [N, T], padded with 0 on the right -> float32 [N, embedding_size].
+
+        A row of zeros stands for no caption; what comes out there means nothing.
+        """
+        captions = pack_captions(token_ids)
+        x = tf.gather(self.words, captions.token_ids) * captions.masks[0]
+        for block, mask in zip(self.blocks, captions.masks[:2], strict=True):
+            x = block(x, mask, training=training)
+        x = self.lstm(x, captions.steps)
+        return self.head(self.dropout(x, training=training))
+
+    def get_config(self):
+        return {**super().get_config(), **self._config}

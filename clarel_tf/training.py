@@ -1,0 +1,166 @@
+"""One training phase: fit with checkpoints, history, TensorBoard and a progress bar, and resume."""
+
+import csv
+import io
+import sys
+import time
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tqdm
+
+from clarel_tf import files
+from clarel_tf.checkpoints import CheckpointFolder
+from clarel_tf.config import TrainingConfig
+from clarel_tf.dataset_loading import Split
+from clarel_tf.errors import ClarelError
+from clarel_tf.input_pipeline import training_batches
+from clarel_tf.model import METRICS, Clarel
+from clarel_tf.optimization import make_optimizer
+
+HISTORY_COLUMNS = ("step", "learning_rate", *METRICS, "seconds")
+
+
+def train(
+    model: Clarel,
+    split: Split,
+    classes: np.ndarray,
+    settings: TrainingConfig,
+    folder: Path,
+    *,
+    seed: int,
+    title: str = "training",
+) -> None:
+    """Trains `model` on `split` for `settings.steps` steps, going on from the last checkpoint.
+
+    Args:
+      model: its weights are the starting point unless `folder` has a checkpoint.
+      split: the training instances.
+      classes: sorted labels of the training classes, one for each output of the heads.
+      folder: gets `checkpoints/`, `history.csv` and `tensorboard/`.
+      seed: of the batches.
+      title: shown at the progress bar.
+    """
+    model.compile(optimizer=make_optimizer(settings), jit_compile=False)
+    model.optimizer.build(model.trainable_variables)
+    checkpoints = CheckpointFolder(folder / "checkpoints")
+    first_step, complaints = checkpoints.restore_latest(model)
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    if first_step >= settings.steps:
+        return
+    if first_step:
+        print(f"{title}: going on after step {first_step} of {settings.steps}")
+    batches = training_batches(
+        split,
+        classes,
+        model.tokenizer,
+        batch_size=settings.batch_size,
+        captions=settings.captions,
+        seed=seed,
+        first_step=first_step,
+        steps=settings.steps,
+    )
+    recorder = StepRecorder(folder, checkpoints, settings, first_step, title)
+    # The whole phase is one Keras epoch; what happens in between goes by the step.
+    model.fit(
+        batches,
+        epochs=1,
+        steps_per_epoch=settings.steps - first_step,
+        shuffle=False,
+        verbose=0,
+        callbacks=[recorder],
+    )
+
+
+class StepRecorder(keras.callbacks.Callback):
+    """Writes history, TensorBoard events and checkpoints, and moves the progress bar."""
+
+    def __init__(
+        self,
+        folder: Path,
+        checkpoints: CheckpointFolder,
+        settings: TrainingConfig,
+        first_step: int,
+        title: str,
+    ):
+        super().__init__()
+        self._history_path = folder / "history.csv"
+        self._checkpoints, self._settings = checkpoints, settings
+        self._step = first_step
+        # What was recorded after the checkpoint will be recorded again.
+        self._rows = [row for row in read_history(self._history_path) if row["step"] <= first_step]
+        self._seconds_before = self._rows[-1]["seconds"] if self._rows else 0.0
+        self._events = tf.summary.create_file_writer(str(folder / "tensorboard"))
+        self._bar = tqdm.tqdm(
+            desc=title,
+            total=settings.steps,
+            initial=first_step,
+            unit="step",
+            # A log file gets a line now and then instead of a moving bar.
+            mininterval=0.2 if sys.stderr.isatty() else 10.0,
+        )
+
+    def on_train_begin(self, logs=None):
+        self._started = time.monotonic()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._step += 1
+        self._bar.update()
+        is_last = self._step == self._settings.steps
+        saves = is_last or self._step % self._settings.checkpoint_every == 0
+        if saves or self._step % self._settings.log_every == 0:
+            self._record({name: float(logs[name]) for name in METRICS})
+        if saves:
+            self._checkpoints.save(self.model, self._step)
+
+    def on_train_end(self, logs=None):
+        self._bar.close()
+        self._events.close()
+
+    def _record(self, values: dict[str, float]) -> None:
+        if not np.isfinite(values["loss"]):
+            raise ClarelError(
+                f"the loss became {values['loss']} at or before step {self._step}; the last good "
+                "checkpoint is kept; lower learning_rate or look at the features"
+            )
+        seconds = self._seconds_before + time.monotonic() - self._started
+        rate = float(self.model.optimizer.learning_rate)
+        self._rows.append({"step": self._step, "learning_rate": rate, **values, "seconds": seconds})
+        write_history(self._history_path, self._rows)
+        with self._events.as_default(step=self._step):
+            for name, value in {"learning_rate": rate, **values}.items():
+                tf.summary.scalar(name, value)
+        self._events.flush()
+        self._bar.set_postfix(
+            loss=f"{values['loss']:.3f}", text_to_image=f"{values['image_retrieval_accuracy']:.2f}"
+        )
+        # Each row holds the mean since the row before it.
+        self.model.reset_metrics()
+
+
+def write_history(path: Path, rows: list[dict[str, float]]) -> None:
+    """Writes rows of `HISTORY_COLUMNS` as CSV."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, HISTORY_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({k: v if k == "step" else f"{v:.6g}" for k, v in row.items()})
+    files.write_text(path, text.getvalue())
+
+
+def read_history(path: Path) -> list[dict[str, float]]:
+    """Reads what `write_history` wrote; no file means no rows."""
+    if not path.exists():
+        return []
+    with open(path, newline="", encoding="utf-8") as handle:
+        try:
+            rows = [
+                {k: int(v) if k == "step" else float(v) for k, v in row.items()}
+                for row in csv.DictReader(handle)
+            ]
+        except (ValueError, TypeError) as error:
+            raise ClarelError(f"{path} is damaged: {error}") from error
+    return rows

@@ -1,0 +1,31 @@
+"""Installs clarel_tf. `datasets/` stays out of it on purpose: it would shadow another package."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (HERE / "clarel_tf/__init__.py").read_text())[1]
+
+setup(
+    name="clarel_tf",
+    version=VERSION,
+    description="Zero-shot classification by retrieval (CLAREL) in TensorFlow and Keras",
+    packages=find_packages(include=["clarel_tf", "clarel_tf.*"]),
+    python_requires=">=3.10",
+    install_requires=[
+        "absl-py>=2.0",
+        "keras>=3.10,<4",
+        "numpy>=1.26,<3",
+        "tensorboard>=2.18",
+        "tensorflow>=2.20,<2.22",
+        "tensorflow-datasets>=4.9.9,<5",
+        "tqdm>=4.60",
+        # The `tfds` command does not start without these three.
+        "apache-beam>=2.60",
+        "importlib_resources>=6.0",
+        "mlcroissant>=1.0",
+    ],
+    extras_require={"dev": ["hypothesis>=6.100", "pytest>=8.0", "ruff>=0.6"]},
+)

@@ -1,0 +1,33 @@
+"""Trains CLAREL, chooses alpha on validation, trains on trainval and tests once.
+
+python train_main.py --dataset=demo
+"""
+
+from absl import flags
+
+from clarel_tf import cli
+
+_RUN_DIR = flags.DEFINE_string("run_dir", None, "folder of the run (default: runs/<dataset>)")
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "where built datasets are kept (default: that of TFDS, ~/tensorflow_datasets)"
+)
+_RESTART = flags.DEFINE_bool("restart", False, "delete the run in run_dir and begin anew")
+
+
+def main() -> None:
+    config = cli.config_from_flags()
+    # TensorFlow takes seconds to import: not before the flags are known to be good.
+    from clarel_tf.dataset_loading import get_builder, load_splits
+    from clarel_tf.experiment import run_experiment
+    from clarel_tf.results_table import results_table
+
+    builder = get_builder(config.dataset, config.dataset_config, _DATA_DIR.value)
+    run_dir = _RUN_DIR.value or f"runs/{config.dataset}"
+    results = run_experiment(config, load_splits(builder), run_dir, _RESTART.value)
+    print(results_table(results))
+    print(f"\nRun folder: {run_dir}")
+
+
+if __name__ == "__main__":
+    cli.define_setting_flags()
+    cli.run(main, __doc__.splitlines()[0])
