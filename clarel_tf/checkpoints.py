@@ -43,7 +43,9 @@ class CheckpointFolder:
                 _restore(model, self._path(step))
                 return step, complaints
             except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-                complaints.append(f"checkpoint {self._path(step)} is damaged ({error}); passed over")
+                complaints.append(
+                    f"checkpoint {self._path(step)} is damaged ({error}); passed over"
+                )
         return 0, complaints
 
     def steps(self) -> list[int]:

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from absl import app, flags
+from absl import app, flags, logging
 
 from clarel_tf.config import SECTIONS, Config, preset, settings
 from clarel_tf.errors import ClarelError
@@ -93,6 +93,7 @@ def run(main: Callable[[], None], about: str) -> None:
         return rest
 
     def guarded(_argv: list[str]) -> None:
+        logging.set_verbosity(logging.WARNING)
         try:
             main()
         except ClarelError as error:
@@ -120,7 +121,7 @@ def help_text(about: str) -> str:
             owner = getattr(defaults, section) if section in SECTIONS else defaults
             field = next(f for _, f in settings() if flag_name(f.name) == name)
             default, title = getattr(owner, field.name), _TITLES[section]
-        elif sys.modules["__main__"].__name__ and _is_ours(name):
+        elif _is_ours(name):
             default, title = flag.default, "Program"
         else:
             continue
@@ -138,7 +139,8 @@ def _is_ours(name: str) -> bool:
 def _flag_help(name: str, flag: flags.Flag, default: Any) -> str:
     if isinstance(default, tuple):
         default = ",".join(map(str, default))
-    shown = "" if default in (None, "") else f" [{str(default).lower() if default in (True, False) and isinstance(default, bool) else default}]"
-    choices = f" ({'|'.join(flag.parser.enum_values)})" if hasattr(flag.parser, "enum_values") else ""
-    text = textwrap.fill(f"{flag.help}{choices}{shown}", 68)
+    if isinstance(default, bool):
+        default = str(default).lower()
+    shown = "" if default in (None, "") else f" [{default}]"
+    text = textwrap.fill(f"{flag.help}{shown}", 68)
     return textwrap.indent(text, " " * 28).replace(" " * 28, f"  --{name:<24}", 1)

@@ -30,7 +30,9 @@ class ModelConfig:
     word_size: int = _setting(
         300, "width of learned word embeddings (a vector file brings its own)", low=1
     )
-    tune_word_vectors: bool = _setting(False, "train on the vectors of the file instead of freezing them")
+    tune_word_vectors: bool = _setting(
+        False, "train on the vectors of the file instead of freezing them"
+    )
     filters: tuple[int, ...] = _setting((128, 256), "filters of the two residual blocks", low=1)
     lstm_units: int = _setting(512, "LSTM units in each direction", low=1)
     batch_norm_momentum: float = _setting(0.95, "decay of the moving statistics", low=0, high=1)
@@ -47,9 +49,7 @@ class LossConfig:
     lambda_: float = _setting(
         0.5, "lambda: weight of text retrieval against image retrieval", low=0, high=1
     )
-    kappa: float = _setting(
-        0.5, "kappa: weight of classification against retrieval", low=0, high=1
-    )
+    kappa: float = _setting(0.5, "kappa: weight of classification against retrieval", low=0, high=1)
     mask_same_class: bool = _setting(
         False, "leave other instances of the same class out of the negatives"
     )
@@ -101,6 +101,8 @@ class Config:
         for section, field in settings():
             owner = getattr(self, section) if section else self
             _check(field, getattr(owner, field.name))
+        if len(self.model.filters) != 2:
+            raise ClarelError(f"filters must name 2 residual blocks, not {len(self.model.filters)}")
         if self.training.warmup_steps >= self.training.steps:
             raise ClarelError(
                 f"warmup_steps ({self.training.warmup_steps}) must be below "
@@ -188,9 +190,7 @@ def settings() -> list[tuple[str, dataclasses.Field]]:
     """Every setting as (section, field); the section of a top-level setting is ''."""
     top = [("", field) for field in dataclasses.fields(Config) if field.name not in SECTIONS]
     return top + [
-        (section, field)
-        for section, kind in SECTIONS.items()
-        for field in dataclasses.fields(kind)
+        (section, field) for section, kind in SECTIONS.items() for field in dataclasses.fields(kind)
     ]
 
 

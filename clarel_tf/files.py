@@ -12,7 +12,7 @@ from clarel_tf.errors import ClarelError
 
 @contextlib.contextmanager
 def written_aside(path: Path) -> Iterator[Path]:
-    """Yields a temporary path beside `path`; on success it is flushed to disk and renamed to `path`.
+    """Yields a temporary path beside `path`, which on success is flushed and renamed to `path`.
 
     The temporary name starts with a dot and ends like `path`, so that writers which look at the
     suffix (`.npz`, `.keras`) behave, and a name left by a killed process is easy to recognise.

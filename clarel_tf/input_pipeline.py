@@ -27,7 +27,9 @@ class TokenizedCaptions(NamedTuple):
     instance: np.ndarray
 
 
-def tokenize_captions(captions: Sequence[Sequence[bytes]], tokenizer: Tokenizer) -> TokenizedCaptions:
+def tokenize_captions(
+    captions: Sequence[Sequence[bytes]], tokenizer: Tokenizer
+) -> TokenizedCaptions:
     """Tokenises the captions of N instances."""
     flat = [caption for of_instance in captions for caption in of_instance]
     blocks = [np.zeros((0, tokenizer.max_tokens), np.int32)]
@@ -73,7 +75,8 @@ def training_batches(
     without = [name for name, own in zip(split.image_ids, split.captions, strict=True) if not own]
     if without:
         raise ClarelError(
-            f"split {split.name!r}: image {without[0]!r} has no caption ({len(without)} such images)"
+            f"split {split.name!r}: image {without[0]!r} has no caption "
+            f"({len(without)} such images)"
         )
     token_ids = captions_by_instance(tokenize_captions(split.captions, tokenizer), len(split))
     features = tf.constant(split.image_features)
@@ -88,7 +91,9 @@ def training_batches(
         chosen = tf.math.top_k(keys, batch_size, sorted=False).indices
         ids = tf.gather(token_ids, chosen)
         if kept_captions < token_ids.shape[1]:
-            keys = tf.random.stateless_uniform([batch_size, token_ids.shape[1]], seeds + [0, 1 << 40])
+            keys = tf.random.stateless_uniform(
+                [batch_size, token_ids.shape[1]], tf.stack([seeds[0], -1 - step])
+            )
             keys = tf.where(ids[:, :, 0] != 0, keys, -1.0)  # rows without a caption come last
             order = tf.math.top_k(keys, kept_captions, sorted=False).indices
             ids = tf.gather(ids, order, batch_dims=1)

@@ -5,7 +5,9 @@ import keras
 from clarel_tf.config import TrainingConfig
 
 
-def make_schedule(settings: TrainingConfig) -> float | keras.optimizers.schedules.LearningRateSchedule:
+def make_schedule(
+    settings: TrainingConfig,
+) -> float | keras.optimizers.schedules.LearningRateSchedule:
     """The learning rate as a function of the step."""
     peak = settings.learning_rate
     if settings.schedule == "staircase":

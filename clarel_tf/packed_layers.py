@@ -20,8 +20,12 @@ class PackedBatchNorm(keras.layers.Layer):
     def build(self, input_shape):
         shape = (input_shape[-1],)
         penalty = half_l2(self.l2)
-        self.gamma = self.add_weight(name="gamma", shape=shape, initializer="ones", regularizer=penalty)
-        self.beta = self.add_weight(name="beta", shape=shape, initializer="zeros", regularizer=penalty)
+        self.gamma = self.add_weight(
+            name="gamma", shape=shape, initializer="ones", regularizer=penalty
+        )
+        self.beta = self.add_weight(
+            name="beta", shape=shape, initializer="zeros", regularizer=penalty
+        )
         self.moving_mean = self.add_weight(
             name="moving_mean", shape=shape, initializer="zeros", trainable=False
         )
@@ -51,7 +55,7 @@ class PackedBatchNorm(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
 class PackedResidualBlock(keras.layers.Layer):
-    """Three convolutions of width 3 beside a 1x1 shortcut, each with batch norm; then max-pool 2."""
+    """Three convolutions of width 3 beside a 1x1 shortcut, with batch norms; then max-pool 2."""
 
     def __init__(self, filters: int, momentum: float, epsilon: float, l2: float, **kwargs):
         super().__init__(**kwargs)
@@ -111,12 +115,13 @@ class PackedBiLSTM(keras.layers.Layer):
         width, units = input_shape[-1], self.units
         self.kernel = self._add_pair("kernel", (width, 4 * units), "glorot_uniform")
         self.recurrent_kernel = self._add_pair("recurrent_kernel", (units, 4 * units), "orthogonal")
-        # The bias of the forget gate starts at 1: gates are in the order input, forget, cell, output.
+        # Gates are in the order input, forget, cell, output; the forget bias starts at 1.
         self.bias = self.add_weight(
             name="bias",
             shape=(2, 1, 4 * units),
             initializer=lambda shape, dtype: tf.concat(
-                [tf.zeros([2, 1, units]), tf.ones([2, 1, units]), tf.zeros([2, 1, 2 * units])], axis=2
+                [tf.zeros([2, 1, units]), tf.ones([2, 1, units]), tf.zeros([2, 1, 2 * units])],
+                axis=2,
             ),
         )
 

@@ -18,7 +18,9 @@ def class_prototypes(
     """
     sums = np.zeros((len(classes), caption_embeddings.shape[1]), np.float64)
     rows = np.searchsorted(classes, caption_labels)
-    belongs = (rows < len(classes)) & (classes[np.minimum(rows, len(classes) - 1)] == caption_labels)
+    belongs = (rows < len(classes)) & (
+        classes[np.minimum(rows, len(classes) - 1)] == caption_labels
+    )
     np.add.at(sums, rows[belongs], caption_embeddings[belongs])
     counts = np.bincount(rows[belongs], minlength=len(classes))
     if (counts == 0).any():

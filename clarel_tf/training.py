@@ -135,7 +135,9 @@ class StepRecorder(keras.callbacks.Callback):
                 tf.summary.scalar(name, value)
         self._events.flush()
         self._bar.set_postfix(
-            loss=f"{values['loss']:.3f}", text_to_image=f"{values['image_retrieval_accuracy']:.2f}"
+            loss=f"{values['loss']:.3f}",
+            text_to_image=f"{values['image_retrieval_accuracy']:.2f}",
+            refresh=False,
         )
         # Each row holds the mean since the row before it.
         self.model.reset_metrics()

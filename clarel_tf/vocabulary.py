@@ -89,7 +89,7 @@ def save_vocabulary(path: Path, words: Sequence[str]) -> None:
 
 
 def load_vocabulary(path: Path) -> list[str]:
-    """Reads what `save_vocabulary` wrote; names the line of anything that cannot be a vocabulary."""
+    """Reads what `save_vocabulary` wrote; names the line of anything that cannot be a word."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:

@@ -64,7 +64,7 @@ def iterate_vectors(
 
 
 def _open(path: str | Path) -> io.BufferedReader:
-    stream = open(path, "rb")
+    stream = open(path, "rb")  # noqa: SIM115 - the caller closes it
     is_gzip = stream.peek(2)[:2] == b"\x1f\x8b"
     return io.BufferedReader(gzip.GzipFile(fileobj=stream), 1 << 20) if is_gzip else stream
 
@@ -106,7 +106,9 @@ def _iterate_text(
             )
         yield word, vector
     if count is not None and number < count:
-        raise ClarelError(f"word vectors {path}: {number} vectors, but line 1 says {count}: cut off")
+        raise ClarelError(
+            f"word vectors {path}: {number} vectors, but line 1 says {count}: cut off"
+        )
 
 
 def _iterate_binary(

@@ -46,13 +46,16 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         for number in members[split].tolist():
             label = number // IMAGES_PER_CLASS
             instance = demo_world.make_instance(world, camera, classes[label], number)
-            yield number, {
-                "image_id": f"demo_{number:05d}",
-                "image_features": instance.features,
-                "captions": instance.captions,
-                "label": label,
-                "in_test_seen": number in test_seen,
-            }
+            yield (
+                number,
+                {
+                    "image_id": f"demo_{number:05d}",
+                    "image_features": instance.features,
+                    "captions": instance.captions,
+                    "label": label,
+                    "in_test_seen": number in test_seen,
+                },
+            )
 
 
 def _number_of_classes() -> int:

@@ -63,7 +63,13 @@ _PART_WORDS = {
     "legs": ("legs", "feet"),
 }
 _BIRD_WORDS = ("bird", "songbird", "animal")
-_OPENINGS = ("this {bird} has", "a {bird} with", "the {bird} has", "{bird} that has", "this is a {bird} with")
+_OPENINGS = (
+    "this {bird} has",
+    "a {bird} with",
+    "the {bird} has",
+    "{bird} that has",
+    "this is a {bird} with",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +79,8 @@ class World:
     seed: int = 2020
     feature_size: int = 128
     background_size: int = 24
+    look_size: int = 16
+    look: float = 0.5  # strength of the look of a class that no caption ever mentions
     other_value: float = 0.12  # an instance shows another value than its class has
     hidden: float = 0.10  # an attribute cannot be seen on the image
     mistake: float = 0.04  # a caption names a wrong value
@@ -104,7 +112,7 @@ def make_classes(world: World, count: int) -> np.ndarray:
 
 
 def class_name(values: np.ndarray) -> str:
-    """A readable name, such as `small_red_crowned_blue_backed_white_bellied_bird_with_hooked_bill`."""
+    """A readable name, such as `small_red_crowned_blue_backed_..._dark_legged`."""
     named = {
         part: list(of_part)[value]
         for (part, of_part), value in zip(ATTRIBUTES.items(), values, strict=True)
@@ -123,12 +131,18 @@ class Camera:
         self._world = world
         rng = np.random.default_rng([world.seed, 1])
         visible = sum(len(values) for values in ATTRIBUTES.values())
-        inputs, hidden = visible + world.background_size, 4 * world.feature_size
+        inputs = visible + world.look_size + world.background_size
+        hidden = 4 * world.feature_size
         self._first = rng.normal(size=(inputs, hidden)) * 0.7
         self._second = rng.normal(size=(hidden, world.feature_size)) / np.sqrt(hidden)
 
-    def photograph(self, shown: list[int | None], rng: np.random.Generator) -> np.ndarray:
-        """Features of an instance that shows these values; None is hidden from view."""
+    def photograph(
+        self, shown: list[int | None], look: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Features of an instance that shows these values; None is hidden from view.
+
+        `look`, float [look_size], is what else the images of a class have in common.
+        """
         parts = []
         for values, value in zip(ATTRIBUTES.values(), shown, strict=True):
             part = np.zeros(len(values))
@@ -136,7 +150,7 @@ class Camera:
                 part[value] = rng.uniform(0.7, 1.3)
             parts.append(part)
         background = rng.normal(size=self._world.background_size) * 0.3
-        hidden = np.tanh(np.concatenate([*parts, background]) @ self._first)
+        hidden = np.tanh(np.concatenate([*parts, look, background]) @ self._first)
         features = np.maximum(hidden @ self._second, 0.0)
         return (features + rng.normal(size=features.shape) * self._world.noise).astype(np.float32)
 
@@ -149,7 +163,8 @@ def make_instance(world: World, camera: Camera, values: np.ndarray, number: int)
         if rng.random() < world.other_value:
             value = rng.integers(len(of_part))
         shown.append(None if rng.random() < world.hidden else int(value))
-    features = camera.photograph(shown, rng)
+    look = np.random.default_rng([world.seed, 3, *values]).normal(size=world.look_size)
+    features = camera.photograph(shown, world.look * look, rng)
     return Instance(features, [_write_caption(world, shown, rng) for _ in range(10)])
 
 
