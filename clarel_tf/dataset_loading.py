@@ -105,7 +105,7 @@ def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
     if bad.size:
         raise ClarelError(
             f"dataset {builder.name!r}, split {name!r}: the features of image "
-            f"{image_ids[bad[0]]!r} are not finite ({bad.size} such images); "
+            f"'{image_ids[bad[0]]}' are not finite ({bad.size} such images); "
             f"correct the features and build the dataset again ({builder.data_path})"
         )
     captions = [list(row) for block in blocks for row in block["captions"]]

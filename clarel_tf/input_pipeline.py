@@ -72,10 +72,10 @@ def training_batches(
         raise ClarelError(
             f"batch_size is {batch_size}, but split {split.name!r} has only {len(split)} instances"
         )
-    without = [name for name, own in zip(split.image_ids, split.captions, strict=True) if not own]
+    without = [i for i, of_instance in enumerate(split.captions) if not of_instance]
     if without:
         raise ClarelError(
-            f"split {split.name!r}: image {without[0]!r} has no caption "
+            f"split {split.name!r}: image '{split.image_ids[without[0]]}' has no caption "
             f"({len(without)} such images)"
         )
     token_ids = captions_by_instance(tokenize_captions(split.captions, tokenizer), len(split))

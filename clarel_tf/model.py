@@ -143,14 +143,16 @@ class Clarel(keras.Model):
             for gradient, variable in zip(gradients, variables, strict=True)
         ]
         self.optimizer.apply(gradients, variables)
-        return self._update_averages(values)
+        return self._update_averages(values, batch)
 
     def test_step(self, batch: Batch) -> dict[str, tf.Tensor]:
-        return self._update_averages(self.compute_losses(batch, training=False))
+        return self._update_averages(self.compute_losses(batch, training=False), batch)
 
-    def _update_averages(self, values: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def _update_averages(self, values: dict[str, tf.Tensor], batch: Batch) -> dict[str, tf.Tensor]:
+        # Weighted by instances: the last batch of a split may be smaller.
+        instances = tf.shape(batch["label"])[0]
         for name, average in self._averages.items():
-            average.update_state(values[name])
+            average.update_state(values[name], sample_weight=instances)
         return {name: average.result() for name, average in self._averages.items()}
 
     @property

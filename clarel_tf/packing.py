@@ -66,6 +66,8 @@ def pack_captions(token_ids: tf.Tensor) -> PackedCaptions:
     widest = (limit + 2 + 3) // 4 * 4
     padded = tf.pad(token_ids, [[0, 0], [0, widest - limit]])
     packed = tf.boolean_mask(padded, tf.range(widest) < slots[:, tf.newaxis])
+    # Four more empty slots: TensorFlow's convolution cannot take a sequence without any.
+    packed = tf.pad(packed, [[0, SLOTS_PER_STEP]])
 
     mask = tf.cast(packed[:, tf.newaxis] != 0, tf.float32)
     half = tf.reduce_max(tf.reshape(mask, [-1, 2, 1]), axis=1)

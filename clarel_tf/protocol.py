@@ -34,7 +34,7 @@ def _check_test_is_apart(splits: dict[str, Split]) -> None:
     for name in ("test_seen", "test_unseen"):
         shared = np.intersect1d(splits["trainval"].image_ids, splits[name].image_ids)
         if shared.size:
-            raise ClarelError(f"image {shared[0]!r} is both in trainval and in {name}")
+            raise ClarelError(f"image '{shared[0]}' is both in trainval and in {name}")
     for training, held_out in (("trainval", "test_unseen"), ("train", "val_unseen")):
         shared = np.intersect1d(splits[training].labels, splits[held_out].labels)
         if shared.size:

@@ -80,7 +80,7 @@ class World:
     feature_size: int = 128
     background_size: int = 24
     look_size: int = 16
-    look: float = 0.5  # strength of the look of a class that no caption ever mentions
+    look: float = 0.7  # strength of the look of a class that no caption ever mentions
     other_value: float = 0.12  # an instance shows another value than its class has
     hidden: float = 0.10  # an attribute cannot be seen on the image
     mistake: float = 0.04  # a caption names a wrong value

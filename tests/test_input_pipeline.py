@@ -1,0 +1,101 @@
+"""Batches: no instance twice, a pure function of seed and step, captions drawn as asked."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from clarel_tf.errors import ClarelError
+from clarel_tf.input_pipeline import captions_by_instance, tokenize_captions, training_batches
+from clarel_tf.vocabulary import Tokenizer
+from tests.conftest import make_split
+
+SPLIT = make_split("train", [3, 5, 3, 5, 9, 9, 3, 5], captions=4)
+CLASSES = np.array([3, 5, 9])
+TOKENIZER = Tokenizer(["a", "bird", "number", *"012345678"], 6)
+
+
+def batches(split=SPLIT, **changes):
+    arguments = {"batch_size": 4, "captions": 2, "seed": 7, "first_step": 0, "steps": 30}
+    dataset = training_batches(split, CLASSES, TOKENIZER, **{**arguments, **changes})
+    return list(dataset.as_numpy_iterator())
+
+
+def instances_of(batch, split=SPLIT) -> list[int]:
+    """Which instances a batch holds, found by their features."""
+    matches = (batch["image_features"][:, None] == split.image_features[None]).all(axis=2)
+    assert (matches.sum(axis=1) == 1).all()
+    return matches.argmax(axis=1).tolist()
+
+
+def test_no_instance_twice_in_a_batch_and_all_are_drawn_evenly():
+    counts = np.zeros(len(SPLIT))
+    for batch in batches(steps=400):
+        instances = instances_of(batch)
+        assert len(set(instances)) == 4
+        counts[instances] += 1
+    # 400 batches of 4 out of 8: 200 each, with a standard deviation of 10.
+    assert (abs(counts - 200) < 50).all()
+
+
+def test_features_captions_and_labels_stay_together():
+    by_instance = captions_by_instance(tokenize_captions(SPLIT.captions, TOKENIZER), len(SPLIT))
+    for batch in batches():
+        for row, instance in enumerate(instances_of(batch)):
+            assert CLASSES[batch["label"][row]] == SPLIT.labels[instance]
+            own = {tuple(ids) for ids in by_instance[instance]}
+            assert {tuple(ids) for ids in batch["token_ids"][row]} <= own
+
+
+def assert_same(first, second):
+    assert len(first) == len(second)
+    for a, b in zip(first, second, strict=True):
+        for key in a:
+            np.testing.assert_array_equal(a[key], b[key])
+
+
+def test_a_batch_depends_on_seed_and_step_alone():
+    whole = batches()
+    assert_same(whole, batches())
+    assert_same(whole[11:], batches(first_step=11))
+    other = batches(seed=8)
+    assert any((a["label"] != b["label"]).any() for a, b in zip(whole, other, strict=True))
+
+
+def test_all_captions_or_as_many_as_there_are():
+    assert batches(captions=0)[0]["token_ids"].shape == (4, 4, 6)
+    assert batches(captions=3)[0]["token_ids"].shape == (4, 3, 6)
+    assert batches(captions=99)[0]["token_ids"].shape == (4, 4, 6)
+
+
+def test_captions_are_drawn_without_replacement():
+    letters = ["0 0", "1 1", "2 2", "3 3"]
+    split = dataclasses.replace(SPLIT, captions=[[t.encode() for t in letters]] * 8)
+    drawn = [tuple(sorted(row[:, 0])) for batch in batches(split) for row in batch["token_ids"]]
+    assert all(len(set(pair)) == 2 for pair in drawn)
+    assert len(set(drawn)) == 6  # every pair out of four
+
+
+def test_instances_with_few_captions_give_all_they_have():
+    captions = [[b"0"], [b"1", b"2", b"3", b"4"]] * 4
+    split = dataclasses.replace(SPLIT, captions=captions)
+    for batch in batches(split, captions=3):
+        for row, instance in enumerate(instances_of(batch, split)):
+            present = batch["token_ids"][row, :, 0] != 0
+            assert present.sum() == (1 if instance % 2 == 0 else 3)
+
+
+def test_the_graph_is_traced_once():
+    dataset = training_batches(
+        SPLIT, CLASSES, TOKENIZER, batch_size=4, captions=2, seed=0, first_step=0, steps=5
+    )
+    assert dataset.element_spec["token_ids"] == tf.TensorSpec([4, 2, 6], tf.int32)
+
+
+def test_impossible_requests_are_named():
+    with pytest.raises(ClarelError, match="batch_size is 9, but split 'train' has only 8"):
+        batches(batch_size=9)
+    split = dataclasses.replace(SPLIT, captions=[[b"0"]] * 7 + [[]])
+    with pytest.raises(ClarelError, match="'image_0007' has no caption"):
+        batches(split)

@@ -1,0 +1,125 @@
+"""Distances and losses against numbers worked out by hand and against plain loops."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from clarel_tf import losses
+from clarel_tf.distances import pairwise_distances, pairwise_distances_numpy
+
+# Two images and two texts in three dimensions. Distances, image i against text j:
+#   d(v0, t0) = |(0, 3, 4)| = 5      d(v0, t1) = |(1, 0, 0)| = 1
+#   d(v1, t0) = |(-2, 3, 4)| = sqrt(29)   d(v1, t1) = |(-1, 0, 0)| = 1
+IMAGES = np.array([[0, 0, 0], [2, 0, 0]], np.float32)
+TEXTS = np.array([[0, 3, 4], [1, 0, 0]], np.float32)
+DISTANCES = np.array([[5, 1], [math.sqrt(29), 1]], np.float32)
+
+
+def test_distances_by_hand():
+    np.testing.assert_allclose(pairwise_distances(IMAGES, TEXTS), DISTANCES, atol=1e-5)
+    np.testing.assert_allclose(pairwise_distances_numpy(IMAGES, TEXTS), DISTANCES, atol=1e-5)
+
+
+def test_retrieval_losses_by_hand():
+    text_retrieval, image_retrieval = losses.retrieval_losses(tf.constant(DISTANCES))
+    # Each image chooses among the texts (a row):
+    #   image 0: 5 + log(e^-5 + e^-1)          = 5 - 0.98185 = 4.01815
+    #   image 1: 1 + log(e^-5.38516 + e^-1)    = 1 - 0.98761 = 0.01239
+    assert float(text_retrieval) == pytest.approx((4.01815 + 0.01239) / 2, abs=1e-4)
+    # Each text chooses among the images (a column):
+    #   text 0: 5 + log(e^-5 + e^-5.38516)     = 5 - 4.48109 = 0.51891
+    #   text 1: 1 + log(e^-1 + e^-1)           = log 2       = 0.69315
+    assert float(image_retrieval) == pytest.approx((0.51891 + 0.69315) / 2, abs=1e-4)
+
+
+def test_retrieval_accuracies_by_hand():
+    # Row minima are in column 1 twice: image 1 is right. Column minima: row 0 for text 0; text 1
+    # has a tie, which goes to row 0: text 0 is right.
+    text, image = losses.retrieval_accuracies(tf.constant(DISTANCES))
+    assert (float(text), float(image)) == (0.5, 0.5)
+
+
+def test_classification_loss_by_hand():
+    logits = tf.constant([[0.0, math.log(3)], [math.log(4), 0.0]])
+    # Softmax: (1/4, 3/4) and (4/5, 1/5); labels 1 and 1: -(log 3/4 + log 1/5) / 2.
+    expected = -(math.log(3 / 4) + math.log(1 / 5)) / 2
+    value = losses.classification_loss(logits, tf.constant([1, 1]))
+    assert float(value) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("lambda_", "kappa", "expected"),
+    [
+        (0.5, 0.5, 0.5 * (0.5 * 1 + 0.5 * 2) + 0.25 * (4 + 8)),
+        (1.0, 0.0, 1),  # text retrieval alone
+        (0.0, 0.0, 2),  # image retrieval alone
+        (0.3, 1.0, 6),  # classification alone: (4 + 8) / 2
+        (0.25, 0.2, 0.8 * (0.25 * 1 + 0.75 * 2) + 0.1 * (4 + 8)),
+    ],
+)
+def test_mix(lambda_, kappa, expected):
+    assert float(losses.mix_losses(1.0, 2.0, 4.0, 8.0, lambda_, kappa)) == pytest.approx(expected)
+
+
+def loop_losses(images, texts, labels, mask_same_class):
+    """The algorithm of the paper, word for word."""
+
+    def d(a, b):
+        return math.sqrt(sum((float(x) - float(y)) ** 2 for x, y in zip(a, b, strict=True)))
+
+    batch = range(len(images))
+    text_retrieval = image_retrieval = 0.0
+    for i in batch:
+        allowed = [j for j in batch if j == i or not (mask_same_class and labels[i] == labels[j])]
+        own = d(images[i], texts[i])
+        text_retrieval += own + math.log(sum(math.exp(-d(images[i], texts[j])) for j in allowed))
+        image_retrieval += own + math.log(sum(math.exp(-d(texts[i], images[j])) for j in allowed))
+    return text_retrieval / len(images), image_retrieval / len(images)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    size=st.integers(1, 7),
+    seed=st.integers(0, 1000),
+    scale=st.floats(0.1, 5.0),
+    mask=st.booleans(),
+)
+def test_losses_equal_plain_loops(size, seed, scale, mask):
+    rng = np.random.default_rng(seed)
+    images, texts = (rng.normal(size=(size, 4)).astype(np.float32) * scale for _ in range(2))
+    labels = rng.integers(0, 3, size)
+    distances = pairwise_distances(images, texts)
+    ours = losses.retrieval_losses(distances, tf.constant(labels) if mask else None)
+    np.testing.assert_allclose(ours, loop_losses(images, texts, labels, mask), atol=1e-4)
+
+
+def test_only_one_class_and_masking_leaves_no_negatives():
+    text, image = losses.retrieval_losses(tf.constant(DISTANCES), tf.constant([4, 4]))
+    assert (float(text), float(image)) == (0.0, 0.0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    hnp.arrays(np.float32, (4, 3), elements=st.floats(-100, 100, width=32)),
+    st.sampled_from(["same", "repeated", "zero", "different"]),
+)
+def test_gradients_are_finite_everywhere(images, kind):
+    texts = {
+        "same": images,
+        "repeated": np.repeat(images[:1], 4, axis=0),
+        "zero": np.zeros_like(images),
+        "different": images[::-1] + 1,
+    }[kind]
+    images, texts = tf.constant(images), tf.constant(texts)
+    with tf.GradientTape() as tape:
+        tape.watch([images, texts])
+        distances = pairwise_distances(images, texts)
+        total = tf.add_n(losses.retrieval_losses(distances, tf.constant([0, 0, 1, 2])))
+    for gradient in tape.gradient(total, [images, texts]):
+        assert np.isfinite(gradient.numpy()).all()
+    assert np.isfinite(distances.numpy()).all()
