@@ -1,0 +1,197 @@
+"""The program itself, in real processes: from flags to results, killed and resumed, bad input."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clarel_tf.vocabulary import load_vocabulary
+
+ROOT = Path(__file__).resolve().parent.parent
+SMALL = [
+    *("--embedding_size=16", "--word_size=8", "--filters=8,8", "--lstm_units=8", "--max_tokens=12"),
+    *("--steps=40", "--batch_size=16", "--captions=2", "--warmup_steps=2"),
+    *("--log_every=10", "--checkpoint_every=10"),
+]
+
+
+def start(*flags: str, cwd: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / "train_main.py"), *flags],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
+    )
+
+
+def run(*flags: str, cwd: Path) -> subprocess.CompletedProcess:
+    process = start(*flags, cwd=cwd)
+    out, err = process.communicate(timeout=300)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory) -> str:
+    return str(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, data_dir) -> tuple[Path, subprocess.CompletedProcess]:
+    """A run of the demo from nothing, with default run folder and dataset."""
+    folder = tmp_path_factory.mktemp("work")
+    done = run(f"--data_dir={data_dir}", *SMALL, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "runs" / "demo", done
+
+
+def test_run_folder_and_results(finished):
+    folder, done = finished
+    results = json.loads((folder / "results.json").read_text())
+    assert (results["dataset"], results["protocol"], results["seed"]) == ("demo", "clean", 0)
+    assert results["steps"] == 40
+    for scores in (results["gzsl"], results["gzsl_alpha0"]):
+        assert all(0 <= scores[key] <= 100 for key in "ush")
+    assert 0 <= results["zsl"]["top1"] <= 100
+    assert results["alpha"] in [point["alpha"] for point in results["alpha_curve"]]
+    assert results["alpha_curve"][0]["alpha"] == 0
+    assert set(results["fingerprints"]["train"]) == {"images", "features"}
+    config = json.loads((folder / "config.json").read_text())
+    assert config["model"]["filters"] == [8, 8]  # a flag
+    assert config["training"]["optimizer"] == "adam"  # the preset
+    for phase in (folder, folder / "validation"):
+        assert load_vocabulary(phase / "vocabulary.txt")
+        assert (phase / "model.keras").exists()
+        assert len(list((phase / "checkpoints").glob("step_*.npz"))) == 2
+        assert list((phase / "tensorboard").glob("events*"))
+        with open(phase / "history.csv", newline="") as handle:
+            assert [row["step"] for row in csv.DictReader(handle)] == ["10", "20", "30", "40"]
+    assert not list(folder.rglob("*.partial.*"))
+    # The table and the way to the folder.
+    assert "alpha = 0 " in done.stdout and "(chosen)" in done.stdout and "ZSL" in done.stdout
+    assert "Run folder: runs/demo" in done.stdout
+    assert "word embeddings are learned" in done.stdout
+
+
+def test_a_finished_run_is_not_run_again(finished, data_dir):
+    folder, done = finished
+    before = (folder / "results.json").stat().st_mtime_ns
+    again = run(f"--data_dir={data_dir}", *SMALL, cwd=folder.parent.parent)
+    assert again.returncode == 0
+    assert "finished already" in again.stdout
+    assert done.stdout.split("Test splits")[1] == again.stdout.split("Test splits")[1]
+    assert (folder / "results.json").stat().st_mtime_ns == before
+
+
+def test_other_settings_in_the_same_folder_are_refused(finished, data_dir):
+    again = run(f"--data_dir={data_dir}", *SMALL, "--kappa=0.25", cwd=finished[0].parent.parent)
+    assert_one_line(again, "kappa=0.5, now it is 0.25")
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def test_killed_at_any_moment_and_started_again_it_ends_the_same(finished, data_dir, tmp_path):
+    reference, _ = finished
+    folder = tmp_path / "run"
+    flags = [f"--data_dir={data_dir}", f"--run_dir={folder}", *SMALL]
+    # In the first phase after a checkpoint, then in the second phase.
+    for landmark in ("validation/checkpoints/step_000000010.npz", "checkpoints/step_000000020.npz"):
+        process = start(*flags, cwd=tmp_path)
+        deadline = time.monotonic() + 200
+        while not (folder / landmark).exists():
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert not (folder / "results.json").exists()
+    done = run(*flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "going on after step" in done.stdout
+    for name in ("results.json", "validation/alpha.json", "vocabulary.txt"):
+        assert (folder / name).read_text() == (reference / name).read_text()
+    for phase in ("checkpoints", "validation/checkpoints"):
+        ours = read_arrays(folder / phase / "step_000000040.npz")
+        theirs = read_arrays(reference / phase / "step_000000040.npz")
+        assert ours.keys() == theirs.keys()
+        for name in ours:
+            np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+
+
+def assert_one_line(done: subprocess.CompletedProcess, message: str) -> None:
+    assert done.returncode == 1, done.stdout + done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1 and message in lines[0], done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--no_such_flag=1"], "no_such_flag"),
+        (["--steps=many"], "steps"),
+        (["--steps=0"], "steps must be at least 1"),
+        (["--kappa=2"], "kappa must be at most 1"),
+        (["--filters=a,b"], "filters must be integers"),
+        (["--optimizer=rmsprop"], "<sgd|adam>"),
+        (["--preset=huge"], "unknown preset 'huge'"),
+        (["demo"], "unexpected argument 'demo'"),
+        (["--config_file=none.json"], "cannot read none.json"),
+        (["--config_file=a.json", "--preset=tiny"], "not both"),
+    ],
+)
+def test_bad_flags(tmp_path, flags, message):
+    assert_one_line(run(*flags, cwd=tmp_path), message)
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_input_that_shows_only_later(tmp_path, data_dir, finished):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "vectors.txt").write_text("zebra 1 2 3\n")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    cases = [
+        (["--dataset=nothing", "--preset=tiny"], "unknown dataset 'nothing'"),
+        (["--dataset_config=large"], "has no config 'large'"),
+        (["--run_dir=file"], "is a file, not a folder"),
+        (["--run_dir=full"], "holds no run"),
+        (["--run_dir=full", "--restart"], "holds no run"),
+        (["--batch_size=100000"], "batch_size is 100000"),
+        (["--word_vectors=vectors.txt", "--run_dir=a"], "none of the"),
+        (["--word_vectors=gone.txt", "--run_dir=b"], "gone.txt"),
+    ]
+    for flags, message in cases:
+        assert_one_line(run(f"--data_dir={data_dir}", *SMALL, *flags, cwd=tmp_path), message)
+    assert (tmp_path / "full" / "notes.txt").read_text() == "mine"
+
+
+def test_a_vocabulary_that_does_not_fit(tmp_path, data_dir, finished):
+    folder = tmp_path / "run"
+    shutil.copytree(finished[0], folder)
+    (folder / "results.json").unlink()
+    (folder / "vocabulary.txt").write_text("one\none\n")
+    done = run(f"--data_dir={data_dir}", f"--run_dir={folder}", *SMALL, cwd=tmp_path)
+    assert_one_line(done, "line 2: 'one' appears twice")
+
+
+def test_help_is_in_groups():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "train_main.py"), "--help"], capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    titles = ["Program", "Experiment", "Model", "Loss", "Training"]
+    assert [line for line in done.stdout.splitlines() if line in titles] == titles
+    assert "--lambda" in done.stdout and "--run_dir" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100

@@ -1,0 +1,132 @@
+"""One phase of training: history, checkpoints, resume, schedules, determinism."""
+
+import dataclasses
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+from clarel_tf.checkpoints import CheckpointFolder
+from clarel_tf.config import Config, TrainingConfig
+from clarel_tf.errors import ClarelError
+from clarel_tf.experiment import build_model
+from clarel_tf.optimization import make_optimizer, make_schedule
+from clarel_tf.training import HISTORY_COLUMNS, StepRecorder, read_history, train
+from clarel_tf.vocabulary import build_vocabulary
+
+
+def train_in(folder, splits, config: Config, recorder_class=StepRecorder):
+    split = splits["train"]
+    keras.utils.set_random_seed(config.seed)
+    words = build_vocabulary(c for captions in split.captions for c in captions)
+    model = build_model(config, words, split, num_classes=4)
+    train(model, split, np.arange(4), config.training, folder, seed=config.seed)
+    return {f"{i} {v.name}": v.numpy() for i, v in enumerate(model.variables)}
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory, splits, small_config):
+    folder = tmp_path_factory.mktemp("unbroken")
+    return folder, train_in(folder, splits, small_config)
+
+
+def assert_same_weights(first, second):
+    assert first.keys() == second.keys()
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+
+
+def test_history_has_a_row_for_every_interval(unbroken):
+    rows = read_history(unbroken[0] / "history.csv")
+    # Every 3 steps, and at each checkpoint, every 4.
+    assert [row["step"] for row in rows] == [3, 4, 6, 8, 9, 12]
+    assert tuple(rows[0]) == HISTORY_COLUMNS
+    assert all(np.isfinite(list(row.values())).all() for row in rows)
+    assert rows[-1]["loss"] < rows[0]["loss"]
+    assert list((unbroken[0] / "tensorboard").glob("events.out.tfevents.*"))
+
+
+def test_the_same_seed_gives_the_same_weights(unbroken, tmp_path, splits, small_config):
+    assert_same_weights(unbroken[1], train_in(tmp_path, splits, small_config))
+
+
+def test_another_seed_gives_other_weights(unbroken, tmp_path, splits, small_config):
+    other = train_in(tmp_path, splits, small_config.override({"seed": 1}))
+    assert any((unbroken[1][name] != other[name]).any() for name in other)
+
+
+@pytest.mark.parametrize("stop_at", [2, 5, 10])
+def test_resuming_equals_no_interruption(
+    unbroken, tmp_path, splits, small_config, monkeypatch, stop_at
+):
+    original = StepRecorder.on_train_batch_end
+
+    def stop(self, batch, logs=None):
+        original(self, batch, logs)
+        if self._step == stop_at:
+            raise Killed
+
+    monkeypatch.setattr(StepRecorder, "on_train_batch_end", stop)
+    with pytest.raises(Killed):
+        train_in(tmp_path, splits, small_config)
+    monkeypatch.undo()
+    assert_same_weights(unbroken[1], train_in(tmp_path, splits, small_config))
+    steps = [row["step"] for row in read_history(tmp_path / "history.csv")]
+    assert steps == [3, 4, 6, 8, 9, 12]
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(
+    unbroken, tmp_path, splits, small_config, capsys
+):
+    folder = tmp_path / "run"
+    shutil.copytree(unbroken[0], folder)
+    newest = folder / "checkpoints" / "step_000000012.npz"
+    data = bytearray(newest.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    newest.write_bytes(data)
+    weights = train_in(folder, splits, small_config)
+    assert f"{newest} is damaged" in capsys.readouterr().err
+    assert_same_weights(unbroken[1], weights)
+
+
+def test_only_the_newest_checkpoints_are_kept(unbroken):
+    assert CheckpointFolder(unbroken[0] / "checkpoints").steps() == [8, 12]
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, splits, small_config):
+    features = splits["train"].image_features.copy()
+    features[:] = 1e30
+    broken = {"train": dataclasses.replace(splits["train"], image_features=features)}
+    with pytest.raises(ClarelError, match=r"the loss became .* at or before step"):
+        train_in(tmp_path, broken, small_config)
+    assert CheckpointFolder(tmp_path / "checkpoints").steps() == []
+
+
+def test_staircase_of_the_paper():
+    schedule = make_schedule(TrainingConfig())
+    steps = [0, 49_999, 50_000, 99_999, 100_000, 149_999]
+    expected = [0.1, 0.1, 0.01, 0.01, 0.001, 0.001]
+    np.testing.assert_allclose([float(schedule(s)) for s in steps], expected, rtol=1e-5)
+
+
+def test_cosine_with_warm_up():
+    settings = TrainingConfig(steps=110, warmup_steps=10, learning_rate=2.0, schedule="cosine")
+    schedule = make_schedule(settings)
+    # Half-way up, at the top, half-way down (cos 90 degrees), at the end.
+    np.testing.assert_allclose(
+        [float(schedule(s)) for s in (5, 10, 60, 110)], [1, 2, 1, 0], atol=1e-5
+    )
+
+
+def test_each_gradient_is_clipped_by_itself():
+    optimizer = make_optimizer(TrainingConfig(learning_rate=1.0, momentum=0.0, schedule="constant"))
+    large, small = keras.Variable([0.0, 0.0]), keras.Variable([0.0])
+    optimizer.apply([np.array([30.0, 40.0], "f4"), np.array([0.5], "f4")], [large, small])
+    # |(30, 40)| = 50 is scaled to length 1; 0.5 is left alone.
+    np.testing.assert_allclose(large.numpy(), [-0.6, -0.8], atol=1e-5)
+    np.testing.assert_allclose(small.numpy(), [-0.5], atol=1e-6)
