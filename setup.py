@@ -27,5 +27,7 @@ setup(
         "importlib_resources>=6.0",
         "mlcroissant>=1.0",
     ],
-    extras_require={"dev": ["dill>=0.3", "hypothesis>=6.100", "pytest>=8.0", "ruff>=0.6"]},
+    extras_require={
+        "dev": ["dill>=0.3", "hypothesis>=6.100", "pytest>=8.0", "pytest-xdist>=3.5", "ruff>=0.6"]
+    },
 )

@@ -17,6 +17,7 @@ _RESTART = flags.DEFINE_bool("restart", False, "delete the run in run_dir and be
 def main() -> None:
     config = cli.config_from_flags()
     # TensorFlow takes seconds to import: not before the flags are known to be good.
+    cli.start_tensorflow()
     from clarel_tf.dataset_loading import get_builder, load_splits
     from clarel_tf.experiment import run_experiment
     from clarel_tf.results_table import results_table

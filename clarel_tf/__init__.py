@@ -17,7 +17,11 @@ _HOME_OF_NAME = {
     "ModelConfig": "clarel_tf.config",
     "TrainingConfig": "clarel_tf.config",
     "build_vocabulary": "clarel_tf.vocabulary",
+    "get_builder": "clarel_tf.dataset_loading",
+    "load_splits": "clarel_tf.dataset_loading",
+    "pairwise_distances_numpy": "clarel_tf.distances",
     "preset": "clarel_tf.config",
+    "run_experiment": "clarel_tf.experiment",
 }
 __all__ = ["__version__", *sorted(_HOME_OF_NAME)]
 

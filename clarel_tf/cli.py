@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 import textwrap
 import typing
 from collections.abc import Callable
@@ -77,8 +78,6 @@ def run(main: Callable[[], None], about: str) -> None:
     Args:
       about: what the program does, for --help.
     """
-    # TensorFlow's start-up notes would hide ours; errors still come through.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
     def parse(argv: list[str]) -> list[str]:
         if {"--help", "-h", "-help", "--helpshort", "--helpfull"} & set(argv[1:]):
@@ -102,6 +101,31 @@ def run(main: Callable[[], None], about: str) -> None:
             _fail("stopped; the same command goes on from the last checkpoint")
 
     app.run(guarded, flags_parser=parse)
+
+
+def start_tensorflow() -> None:
+    """Imports TensorFlow without its start-up notes, which would hide ours.
+
+    They are written before any log level counts, so standard error is put aside meanwhile; it is
+    shown after all if the import fails. Setting TF_CPP_MIN_LOG_LEVEL brings the notes back.
+    """
+    if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
+        return
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    real_stderr = os.dup(2)
+    with tempfile.TemporaryFile() as aside:
+        os.dup2(aside.fileno(), 2)
+        try:
+            import tensorflow as tf
+
+            tf.config.list_logical_devices()
+        except BaseException:
+            aside.seek(0)
+            os.write(real_stderr, aside.read())
+            raise
+        finally:
+            os.dup2(real_stderr, 2)
+            os.close(real_stderr)
 
 
 def _fail(message: str) -> typing.NoReturn:

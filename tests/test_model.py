@@ -32,7 +32,7 @@ def make_batch(size=6, captions=3, seed=0) -> dict[str, np.ndarray]:
 
 def dataset(batches: int = 4) -> tf.data.Dataset:
     made = [make_batch(seed=seed) for seed in range(batches)]
-    return tf.data.Dataset.from_generator(
+    generated = tf.data.Dataset.from_generator(
         lambda: iter(made),
         output_signature={
             "image_features": tf.TensorSpec([None, 5], tf.float32),
@@ -40,6 +40,7 @@ def dataset(batches: int = 4) -> tf.data.Dataset:
             "label": tf.TensorSpec([None], tf.int32),
         },
     )
+    return generated.apply(tf.data.experimental.assert_cardinality(batches))
 
 
 def test_fit_lowers_every_loss_and_calls_callbacks():
