@@ -18,6 +18,7 @@ setup(
         "absl-py>=2.0",
         "keras>=3.10,<4",
         "numpy>=1.26,<3",
+        "scipy>=1.11,<2",
         "tensorboard>=2.18",
         "tensorflow>=2.20,<2.22",
         "tensorflow-datasets>=4.9.9,<5",

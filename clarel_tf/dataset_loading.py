@@ -5,11 +5,12 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
+import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from clarel_tf.dataset_format import SPLITS
 from clarel_tf.errors import ClarelError
 
-SPLITS = ("train", "val_seen", "val_unseen", "trainval", "test_seen", "test_unseen")
 DATASETS_FOLDER = Path(__file__).resolve().parent.parent / "datasets"
 
 
@@ -92,9 +93,18 @@ def class_names(builder: tfds.core.DatasetBuilder) -> list[str]:
 
 
 def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
-    blocks = list(builder.as_dataset(split=name).ragged_batch(1024).as_numpy_iterator())
-    if not blocks:
+    dataset = builder.as_dataset(split=name)
+    first = next(iter(dataset), None)
+    if first is None:
         raise ClarelError(f"dataset {builder.name!r}: split {name!r} is empty")
+    width = first["image_features"].shape[0]
+
+    def with_known_width(example):
+        # Some builders do not know the width beforehand; without it the batch would be ragged.
+        features = tf.ensure_shape(example["image_features"], [width])
+        return {**example, "image_features": features}
+
+    blocks = list(dataset.map(with_known_width).ragged_batch(1024).as_numpy_iterator())
 
     def column(key):
         return np.concatenate([block[key] for block in blocks])

@@ -3,6 +3,8 @@
 import numpy as np
 import tensorflow_datasets as tfds
 
+from clarel_tf.dataset_format import example_features
+
 from . import world as demo_world
 
 TRAIN_CLASSES, VALIDATION_CLASSES, UNSEEN_CLASSES = 50, 15, 15
@@ -19,17 +21,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         classes = demo_world.make_classes(demo_world.World(), _number_of_classes())
         width = demo_world.World().feature_size
         return self.dataset_info_from_configs(
-            features=tfds.features.FeaturesDict(
-                {
-                    "image_id": tfds.features.Text(),
-                    "image_features": tfds.features.Tensor(shape=(width,), dtype=np.float32),
-                    "captions": tfds.features.Sequence(tfds.features.Text()),
-                    "label": tfds.features.ClassLabel(
-                        names=[demo_world.class_name(values) for values in classes]
-                    ),
-                    "in_test_seen": np.bool_,
-                }
-            ),
+            features=example_features([demo_world.class_name(values) for values in classes], width),
             supervised_keys=None,
         )
 

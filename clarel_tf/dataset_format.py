@@ -1,0 +1,48 @@
+"""What every dataset of this project looks like: its features, and draws that never change."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+SPLITS = ("train", "val_seen", "val_unseen", "trainval", "test_seen", "test_unseen")
+
+
+def example_features(
+    class_names: Sequence[str] | None = None, feature_size: int | None = None
+) -> tfds.features.FeaturesDict:
+    """The features of an example.
+
+    Args:
+      class_names: None if they are known only when the data is read.
+      feature_size: width of the image features, None if it is known only then.
+    """
+    return tfds.features.FeaturesDict(
+        {
+            "image_id": tfds.features.Text(doc="Unique name of the image."),
+            "image_features": tfds.features.Tensor(
+                shape=(feature_size,), dtype=np.float32, doc="Pooled features of the image."
+            ),
+            "captions": tfds.features.Sequence(
+                tfds.features.Text(), doc="Sentences that describe the image."
+            ),
+            "label": tfds.features.ClassLabel(names=class_names, doc="Class of the image."),
+            "in_test_seen": tfds.features.Scalar(
+                dtype=np.bool_, doc="Whether the image is (also) one of split test_seen."
+            ),
+        }
+    )
+
+
+def stable_order(names: Iterable[str], seed: int) -> list[str]:
+    """`names` in a random order that depends on nothing but the seed and the names themselves.
+
+    Random generators may change their streams between versions; a hash does not, so a split that is
+    cut by this order is the same for everybody and for ever.
+    """
+
+    def key(name: str) -> bytes:
+        return hashlib.sha256(f"{seed}:{name}".encode()).digest()
+
+    return sorted(names, key=key)
