@@ -11,6 +11,9 @@ _RUN_DIR = flags.DEFINE_string("run_dir", None, "folder of the run (default: run
 _DATA_DIR = flags.DEFINE_string(
     "data_dir", None, "where built datasets are kept (default: that of TFDS, ~/tensorflow_datasets)"
 )
+_MANUAL_DIR = flags.DEFINE_string(
+    "manual_dir", None, "folder with the raw files of a dataset that is not built yet"
+)
 _RESTART = flags.DEFINE_bool("restart", False, "delete the run in run_dir and begin anew")
 
 
@@ -24,7 +27,9 @@ def main() -> None:
 
     builder = get_builder(config.dataset, config.dataset_config, _DATA_DIR.value)
     run_dir = _RUN_DIR.value or f"runs/{config.dataset}"
-    results = run_experiment(config, load_splits(builder), run_dir, _RESTART.value)
+    results = run_experiment(
+        config, load_splits(builder, _MANUAL_DIR.value), run_dir, _RESTART.value
+    )
     print(results_table(results))
     print(f"\nRun folder: {run_dir}")
 

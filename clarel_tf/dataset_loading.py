@@ -78,9 +78,32 @@ def get_builder(
     return builder_class(data_dir=data_dir, config=config or None)
 
 
-def load_splits(builder: tfds.core.DatasetBuilder) -> dict[str, Split]:
+def prepare(builder: tfds.core.DatasetBuilder, manual_dir: str | None = None) -> None:
+    """Builds the dataset if that has not been done.
+
+    Args:
+      manual_dir: folder with the raw files, for datasets that are made from such.
+    """
+    if builder.is_prepared():
+        return
+    needs_files = builder.MANUAL_DOWNLOAD_INSTRUCTIONS
+    if needs_files and not manual_dir:
+        raise ClarelError(
+            f"dataset {builder.name!r} has not been built yet, and --manual_dir does not say where "
+            f"its files are. {needs_files}"
+        )
+    if needs_files and not Path(manual_dir).is_dir():
+        raise ClarelError(f"manual_dir {manual_dir} is not a folder")
+    builder.download_and_prepare(
+        download_config=tfds.download.DownloadConfig(manual_dir=manual_dir)
+    )
+
+
+def load_splits(
+    builder: tfds.core.DatasetBuilder, manual_dir: str | None = None
+) -> dict[str, Split]:
     """Builds the dataset if it is not there yet, and reads all its splits."""
-    builder.download_and_prepare()
+    prepare(builder, manual_dir)
     absent = [name for name in SPLITS if name not in builder.info.splits]
     if absent:
         raise ClarelError(f"dataset {builder.name!r} lacks the splits {', '.join(absent)}")

@@ -1,0 +1,1 @@
+"""The CUB dataset with captions and zero-shot splits."""

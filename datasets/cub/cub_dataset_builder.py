@@ -1,0 +1,23 @@
+"""CUB-200-2011: image features, ten captions an image, the proposed zero-shot splits.
+
+tfds build datasets/cub --manual_dir=FOLDER
+"""
+
+from clarel_tf.zero_shot_builder import ZeroShotBuilder
+
+
+class Builder(ZeroShotBuilder):
+    """Builds the dataset from the public files."""
+
+    SPLITS_ARCHIVE = "xlsa17.zip"
+    SPLITS_FOLDER = "xlsa17/data/CUB"
+    SPLITS_URL = "http://datasets.d2.mpi-inf.mpg.de/xian/xlsa17.zip"
+    CAPTIONS_ARCHIVE = "cvpr2016_cub.tar.gz"
+    CAPTIONS_FOLDER = "cvpr2016_cub/text_c10"
+    CAPTIONS_SOURCE = "https://github.com/reedscot/cvpr2016"
+    MANUAL_DOWNLOAD_INSTRUCTIONS = """
+    Put cvpr2016_cub.tar.gz (captions, linked from https://github.com/reedscot/cvpr2016) into the
+    manual folder, and xlsa17.zip (features and splits,
+    http://datasets.d2.mpi-inf.mpg.de/xian/xlsa17.zip; fetched if it is not there). The folders that
+    the archives unpack to do as well. Config `custom` also needs features.mat or features.npz.
+    """

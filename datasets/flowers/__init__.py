@@ -1,0 +1,1 @@
+"""The Flowers dataset with captions and zero-shot splits."""
