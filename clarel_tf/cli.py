@@ -10,7 +10,7 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from clarel_tf.config import SECTIONS, Config, preset, settings
+from clarel_tf.config import Config, preset, settings
 from clarel_tf.errors import ClarelError
 from clarel_tf.files import read_json
 
@@ -134,30 +134,28 @@ def _fail(message: str) -> typing.NoReturn:
 
 
 def help_text(about: str) -> str:
-    """The flags in groups: those of the program first, then those of each section."""
-    section_of = {flag_name(field.name): section for section, field in settings()}
-    defaults = Config()
+    """The flags in groups: those of the program first, then those of each section of settings."""
+    has_settings = "preset" in flags.FLAGS
+    fields = {flag_name(field.name): (section, field) for section, field in settings()}
     groups: dict[str, list[str]] = {"Program": []} | {title: [] for title in _TITLES.values()}
     for name in flags.FLAGS:
-        flag = flags.FLAGS[name]
-        if name in section_of:
-            section = section_of[name]
-            owner = getattr(defaults, section) if section in SECTIONS else defaults
-            field = next(f for _, f in settings() if flag_name(f.name) == name)
-            default, title = getattr(owner, field.name), _TITLES[section]
-        elif _is_ours(name):
-            default, title = flag.default, "Program"
-        else:
+        flag, default, title = flags.FLAGS[name], flags.FLAGS[name].default, "Program"
+        if has_settings and name in fields:
+            section, field = fields[name]
+            default, title = field.default, _TITLES[section]
+        elif _is_foreign(name) or (has_settings and name == "config"):
             continue
         groups[title].append(_flag_help(name, flag, default))
     body = [f"{title}\n" + "\n".join(rows) for title, rows in groups.items() if rows]
-    note = "Defaults of the last four groups are the paper preset's; a preset or flag changes them."
-    return "\n\n".join([textwrap.fill(about, 96), *body, note])
+    if has_settings:
+        body.append(
+            "Defaults of the last four groups are the paper's; a preset changes some of them."
+        )
+    return "\n\n".join([textwrap.fill(about, 96), *body])
 
 
-def _is_ours(name: str) -> bool:
-    module = flags.FLAGS.find_module_defining_flag(name, "")
-    return not module.startswith("absl") and name != "config"
+def _is_foreign(name: str) -> bool:
+    return flags.FLAGS.find_module_defining_flag(name, "").startswith("absl")
 
 
 def _flag_help(name: str, flag: flags.Flag, default: Any) -> str:

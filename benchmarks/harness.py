@@ -1,0 +1,58 @@
+"""What all benchmarks share: alternating measurement, one table, and the same figures as JSON."""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def make_parser(about: str) -> argparse.ArgumentParser:
+    """A parser with the flags that every benchmark has."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--json", help="write the figures to this file, too")
+    parser.add_argument("--repeats", type=int, default=5, help="measurements of each (default 5)")
+    return parser
+
+
+def alternate(work: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+    """Seconds of each piece of work, measured in turn so that noise of the machine hits all."""
+    seconds: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(repeats):
+        for name, function in work.items():
+            started = time.perf_counter()
+            function()
+            seconds[name].append(time.perf_counter() - started)
+    return seconds
+
+
+def summary(seconds: list[float]) -> dict[str, float]:
+    """Median and spread."""
+    return {
+        "median_s": statistics.median(seconds),
+        "least_s": min(seconds),
+        "most_s": max(seconds),
+    }
+
+
+def report(title: str, rows: dict[str, dict[str, float]], json_path: str | None) -> None:
+    """Prints one table, and writes it as JSON if asked."""
+    columns = list(dict.fromkeys(key for row in rows.values() for key in row))
+    width = max(len(name) for name in rows) + 2
+    print(f"{title}\n")
+    print(" " * width + "".join(f"{column:>16}" for column in columns))
+    for name, row in rows.items():
+        cells = (f"{row[c]:16.3f}" if c in row else " " * 16 for c in columns)
+        print(f"{name:{width}}" + "".join(cells))
+    if json_path:
+        machine = {
+            "cores": os.cpu_count(),
+            "processor": platform.processor(),
+            "load": os.getloadavg(),
+        }
+        with open(json_path, "w", encoding="utf-8") as handle:
+            json.dump({"title": title, "machine": machine, "rows": rows}, handle, indent=2)
+            handle.write("\n")
