@@ -17,6 +17,7 @@ setup(
     install_requires=[
         "absl-py>=2.0",
         "keras>=3.10,<4",
+        "matplotlib>=3.8",
         "numpy>=1.26,<3",
         "scipy>=1.11,<2",
         "tensorboard>=2.18",

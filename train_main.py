@@ -21,17 +21,16 @@ def main() -> None:
     config = cli.config_from_flags()
     # TensorFlow takes seconds to import: not before the flags are known to be good.
     cli.start_tensorflow()
-    from clarel_tf.dataset_loading import get_builder, load_splits
+    from clarel_tf.dataset_loading import class_names, get_builder, load_splits
     from clarel_tf.experiment import run_experiment
     from clarel_tf.results_table import results_table
 
     builder = get_builder(config.dataset, config.dataset_config, _DATA_DIR.value)
     run_dir = _RUN_DIR.value or f"runs/{config.dataset}"
-    results = run_experiment(
-        config, load_splits(builder, _MANUAL_DIR.value), run_dir, _RESTART.value
-    )
+    splits = load_splits(builder, _MANUAL_DIR.value)
+    results = run_experiment(config, splits, run_dir, class_names(builder), _RESTART.value)
     print(results_table(results))
-    print(f"\nRun folder: {run_dir}")
+    print(f"\nRun folder: {run_dir} (report.html shows it)")
 
 
 if __name__ == "__main__":

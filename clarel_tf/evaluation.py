@@ -1,6 +1,6 @@
-"""Zero-shot evaluation of a model: embeddings, prototypes, one distance matrix, then NumPy."""
+"""Zero-shot evaluation: embeddings, prototypes, distances in blocks, then plain NumPy."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,10 +8,10 @@ import numpy as np
 from clarel_tf.calibration import NearestClasses, alpha_curve, gzsl_scores, nearest_classes
 from clarel_tf.dataset_loading import Split
 from clarel_tf.distances import pairwise_distances_numpy
-from clarel_tf.input_pipeline import tokenize_captions
+from clarel_tf.embedding import EmbeddedSplit, embed_split
 from clarel_tf.metrics import per_class_accuracy
 from clarel_tf.model import Clarel
-from clarel_tf.prototypes import class_prototypes
+from clarel_tf.prototypes import Prototypes, distances_without_own_captions, make_prototypes
 
 
 class Evaluation(NamedTuple):
@@ -40,8 +40,63 @@ class Evaluation(NamedTuple):
         return alpha_curve(*self)
 
 
-def evaluate(model: Clarel, seen: Split, unseen: Split, support: Sequence[Split]) -> Evaluation:
-    """Classifies the images of `seen` and `unseen` by the nearest prototype.
+class EmbeddedQueries(NamedTuple):
+    """A model's view of one evaluation: who is asked, and what the classes are made of.
+
+    Attributes:
+      seen, unseen: query images of trained and of new classes.
+      prototypes: of all classes.
+      is_seen: bool [C], true for the classes that the model was trained on.
+    """
+
+    seen: EmbeddedSplit
+    unseen: EmbeddedSplit
+    prototypes: Prototypes
+    is_seen: np.ndarray
+
+    def evaluate(self, leave_own_out: bool = False) -> Evaluation:
+        """Nearest classes of all queries.
+
+        Args:
+          leave_own_out: take an image's own captions out of its class's prototype.
+        """
+        means = self.prototypes.means()
+        sides = []
+        for split in (self.seen, self.unseen):
+            own = distances_without_own_captions(split, self.prototypes) if leave_own_out else None
+            sides += [self.nearest(split, means, own), split.labels]
+        return Evaluation(*sides)
+
+    def nearest(
+        self, split: EmbeddedSplit, means: np.ndarray, own: np.ndarray | None = None
+    ) -> NearestClasses:
+        """Nearest classes of a split; `own`, float [N], replaces the distance to the own class."""
+        rows = self.prototypes.rows(split.labels)
+        blocks = []
+        for start, distances in distance_blocks(split.images, means):
+            if own is not None:
+                block = np.arange(len(distances))
+                distances[block, rows[start + block]] = own[start + block]
+            blocks.append(nearest_classes(distances, self.prototypes.classes, self.is_seen))
+        return NearestClasses(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
+
+
+def distance_blocks(
+    a: np.ndarray, b: np.ndarray, elements: int = 1 << 24
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields (first row, distances [n, M]) for blocks of rows of a, [N, E], against b, [M, E].
+
+    A block has about `elements` distances, so memory does not grow with N.
+    """
+    step = max(1, elements // max(len(b), 1))
+    for start in range(0, len(a), step):
+        yield start, pairwise_distances_numpy(a[start : start + step], b)
+
+
+def embed_queries(
+    model: Clarel, seen: Split, unseen: Split, support: Sequence[Split]
+) -> EmbeddedQueries:
+    """Embeds everything that an evaluation needs.
 
     Args:
       seen: query images of classes that the model was trained on.
@@ -49,19 +104,14 @@ def evaluate(model: Clarel, seen: Split, unseen: Split, support: Sequence[Split]
       support: further splits whose captions help to make the prototypes; those of the query images
         always do, as in the paper.
     """
-    splits = [*support, seen, unseen]
-    embeddings, labels = [], []
-    for split in splits:
-        captions = tokenize_captions(split.captions, model.tokenizer)
-        embeddings.append(model.embed_token_ids(captions.token_ids))
-        labels.append(split.labels[captions.instance])
-    caption_labels = np.concatenate(labels)
-    classes = np.unique(np.concatenate([seen.labels, unseen.labels, *labels]))
-    prototypes = class_prototypes(np.concatenate(embeddings), caption_labels, classes)
-    is_seen = ~np.isin(classes, unseen.labels)
+    embedded = [embed_split(model, split) for split in (seen, unseen, *support)]
+    return queries_from(*embedded)
 
-    def nearest(split: Split) -> NearestClasses:
-        distances = pairwise_distances_numpy(model.embed_images(split.image_features), prototypes)
-        return nearest_classes(distances, classes, is_seen)
 
-    return Evaluation(nearest(seen), seen.labels, nearest(unseen), unseen.labels)
+def queries_from(
+    seen: EmbeddedSplit, unseen: EmbeddedSplit, *support: EmbeddedSplit
+) -> EmbeddedQueries:
+    """Puts embedded splits together."""
+    prototypes = make_prototypes([seen, unseen, *support])
+    is_seen = ~np.isin(prototypes.classes, unseen.labels)
+    return EmbeddedQueries(seen, unseen, prototypes, is_seen)

@@ -1,6 +1,7 @@
 """The whole experiment: train, choose alpha on validation, train on trainval, test once."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,22 +9,32 @@ import keras
 import numpy as np
 
 from clarel_tf import files
-from clarel_tf.calibration import choose_alpha
 from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
-from clarel_tf.evaluation import Evaluation, evaluate
+from clarel_tf.full_evaluation import evaluate_fully
 from clarel_tf.model import Clarel
 from clarel_tf.protocol import apply_protocol
+from clarel_tf.report import write_report
 from clarel_tf.run_folder import RunFolder
 from clarel_tf.training import train
+from clarel_tf.validation import calibrate
 from clarel_tf.vocabulary import build_vocabulary, load_vocabulary, save_vocabulary
 from clarel_tf.word_vectors import load_word_vectors
 
 
 def run_experiment(
-    config: Config, splits: dict[str, Split], run_dir: str | Path, restart: bool = False
+    config: Config,
+    splits: dict[str, Split],
+    run_dir: str | Path,
+    class_names: Sequence[str] | None = None,
+    restart: bool = False,
 ) -> dict[str, Any]:
-    """Runs what is still to be done of the experiment in `run_dir` and returns `results.json`."""
+    """Runs what is still to be done of the experiment in `run_dir` and returns `results.json`.
+
+    Args:
+      class_names: by label, for the report; numbers if not given.
+      restart: delete a run that is there instead of going on with it.
+    """
     folder = RunFolder(run_dir)
     folder.open(config, restart)
     splits = apply_protocol(splits, config.protocol)
@@ -33,42 +44,39 @@ def run_experiment(
         print(f"The run in {folder.path} is finished already; --restart would run it again.")
         return files.read_json(folder.results_path)
 
-    if not folder.alpha_path.exists():
+    if not folder.calibration_path.exists():
         model = _train_phase(config, splits["train"], folder.validation, "1/2 train")
-        validation = evaluate(model, splits["val_seen"], splits["val_unseen"], [splits["train"]])
-        files.write_json(folder.alpha_path, _validation_results(validation))
-    chosen = files.read_json(folder.alpha_path)
+        chosen = calibrate(model, splits["val_seen"], splits["val_unseen"], [splits["train"]])
+        files.write_json(folder.calibration_path, chosen)
+    calibration = files.read_json(folder.calibration_path)
 
     model = _train_phase(config, splits["trainval"], folder.path, "2/2 trainval")
-    test = evaluate(model, splits["test_seen"], splits["test_unseen"], [splits["trainval"]])
+    names = class_names or default_class_names(splits)
+    evaluation = evaluate_fully(model, splits, calibration, names, config.seed)
+    files.write_json(folder.evaluation_path, evaluation)
     results = {
         "dataset": config.dataset,
         "dataset_config": config.dataset_config,
         "protocol": config.protocol,
         "seed": config.seed,
         "steps": config.training.steps,
-        "alpha": chosen["alpha"],
-        "zsl": {"top1": test.zsl()},
-        "gzsl": test.gzsl(chosen["alpha"]),
-        "gzsl_alpha0": test.gzsl(0.0),
-        "validation": chosen["validation"],
-        "alpha_curve": chosen["alpha_curve"],
+        **{key: calibration[key] for key in ("alpha", "temperature", "none_of_these")},
+        **evaluation["prototypes"]["all"],
+        "validation": calibration["validation"],
+        "alpha_curve": calibration["alpha_curve"],
         "word_vectors": _word_vector_report(config, model),
         "fingerprints": fingerprints,
     }
+    write_report(folder.report_path, results, evaluation, folder.path)
+    # Last of all: a run with results is finished.
     files.write_json(folder.results_path, results)
     return results
 
 
-def _validation_results(validation: Evaluation) -> dict[str, Any]:
-    curve = validation.alpha_curve()
-    alpha = choose_alpha(curve)
-    scores = {
-        "zsl": {"top1": validation.zsl()},
-        "gzsl": validation.gzsl(alpha),
-        "gzsl_alpha0": validation.gzsl(0.0),
-    }
-    return {"alpha": alpha, "validation": scores, "alpha_curve": curve}
+def default_class_names(splits: dict[str, Split]) -> list[str]:
+    """`class 0`, `class 1`, ... for data whose classes have no names."""
+    most = max(int(split.labels.max()) for split in splits.values())
+    return [f"class {label}" for label in range(most + 1)]
 
 
 def _train_phase(config: Config, split: Split, folder: Path, title: str) -> Clarel:

@@ -13,20 +13,10 @@ from clarel_tf.config import LossConfig, ModelConfig
 from clarel_tf.distances import pairwise_distances
 from clarel_tf.image_tower import ImageTower
 from clarel_tf.text_tower import TextTower
+from clarel_tf.training_history import METRICS
 from clarel_tf.vocabulary import Tokenizer
 
 Batch = dict[str, tf.Tensor]
-
-METRICS = (
-    "loss",
-    "text_retrieval",
-    "image_retrieval",
-    "text_classification",
-    "image_classification",
-    "l2",
-    "text_retrieval_accuracy",
-    "image_retrieval_accuracy",
-)
 
 
 @keras.saving.register_keras_serializable(package="clarel_tf")

@@ -1,28 +1,67 @@
 """Class prototypes: the mean of all embedded captions of a class."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
+from clarel_tf.distances import EPSILON
+from clarel_tf.embedding import EmbeddedSplit
 
-def class_prototypes(
-    caption_embeddings: np.ndarray, caption_labels: np.ndarray, classes: np.ndarray
-) -> np.ndarray:
-    """Averages the captions of each class, every caption counting the same.
 
-    Args:
-      caption_embeddings: float32 [M, E].
-      caption_labels: int [M], class of each caption.
-      classes: int [C], the classes wanted, sorted; each must have a caption.
+class Prototypes(NamedTuple):
+    """The prototypes of C classes, with what is needed to take captions out again.
 
-    Returns:
-      float32 [C, E].
+    Attributes:
+      classes: int64 [C], labels, sorted.
+      sums: float64 [C, E], sum of the captions of each class.
+      counts: int64 [C], number of these captions, at least 1.
     """
-    sums = np.zeros((len(classes), caption_embeddings.shape[1]), np.float64)
-    rows = np.searchsorted(classes, caption_labels)
-    belongs = (rows < len(classes)) & (
-        classes[np.minimum(rows, len(classes) - 1)] == caption_labels
-    )
-    np.add.at(sums, rows[belongs], caption_embeddings[belongs])
-    counts = np.bincount(rows[belongs], minlength=len(classes))
+
+    classes: np.ndarray
+    sums: np.ndarray
+    counts: np.ndarray
+
+    def means(self) -> np.ndarray:
+        """float32 [C, E]; every caption of a class counts the same."""
+        return (self.sums / self.counts[:, np.newaxis]).astype(np.float32)
+
+    def rows(self, labels: np.ndarray) -> np.ndarray:
+        """Row of each label; all must be among the classes."""
+        return np.searchsorted(self.classes, labels)
+
+
+def make_prototypes(splits: Sequence[EmbeddedSplit]) -> Prototypes:
+    """Prototypes of all classes of `splits`, from all their captions."""
+    labels = np.concatenate([split.labels for split in splits])
+    classes, rows = np.unique(labels, return_inverse=True)
+    counts = np.bincount(
+        rows, weights=np.concatenate([split.caption_counts for split in splits])
+    ).astype(np.int64)
     if (counts == 0).any():
         raise ValueError(f"class {classes[counts == 0][0]} has no caption to make a prototype from")
-    return (sums / counts[:, np.newaxis]).astype(np.float32)
+    sums = np.zeros((len(classes), splits[0].caption_sums.shape[1]))
+    start = 0
+    for split in splits:
+        np.add.at(sums, rows[start : start + len(split.labels)], split.caption_sums)
+        start += len(split.labels)
+    return Prototypes(classes, sums, counts)
+
+
+def distances_without_own_captions(queries: EmbeddedSplit, prototypes: Prototypes) -> np.ndarray:
+    """Distance of each image to its own class's prototype made without the image's own captions.
+
+    The sum of a class less the sum of the image, over what is left: exact, and no loop over images.
+    Infinite where nothing is left, since nobody else described that class.
+
+    Args:
+      queries: N images whose captions are all part of `prototypes`.
+
+    Returns:
+      float32 [N].
+    """
+    rows = prototypes.rows(queries.labels)
+    left = prototypes.counts[rows] - queries.caption_counts
+    means = (prototypes.sums[rows] - queries.caption_sums) / np.maximum(left, 1)[:, np.newaxis]
+    squares = np.square(queries.images - means).sum(axis=1)
+    return np.where(left > 0, np.sqrt(np.maximum(squares, EPSILON)), np.inf).astype(np.float32)

@@ -21,7 +21,9 @@ class RunFolder:
         self.path = Path(path)
         self.validation = self.path / "validation"
         self.config_path = self.path / "config.json"
-        self.alpha_path = self.validation / "alpha.json"
+        self.calibration_path = self.validation / "calibration.json"
+        self.evaluation_path = self.path / "evaluation.json"
+        self.report_path = self.path / "report.html"
         self.results_path = self.path / "results.json"
         self._data_path = self.path / "data.json"
 

@@ -1,7 +1,5 @@
 """One training phase: fit with checkpoints, history, TensorBoard and a progress bar, and resume."""
 
-import csv
-import io
 import sys
 import time
 from pathlib import Path
@@ -11,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from clarel_tf import files
 from clarel_tf.checkpoints import CheckpointFolder
 from clarel_tf.config import TrainingConfig
 from clarel_tf.dataset_loading import Split
@@ -19,8 +16,7 @@ from clarel_tf.errors import ClarelError
 from clarel_tf.input_pipeline import training_batches
 from clarel_tf.model import METRICS, Clarel
 from clarel_tf.optimization import make_optimizer
-
-HISTORY_COLUMNS = ("step", "learning_rate", *METRICS, "seconds")
+from clarel_tf.training_history import read_history, write_history
 
 
 def train(
@@ -141,28 +137,3 @@ class StepRecorder(keras.callbacks.Callback):
         )
         # Each row holds the mean since the row before it.
         self.model.reset_metrics()
-
-
-def write_history(path: Path, rows: list[dict[str, float]]) -> None:
-    """Writes rows of `HISTORY_COLUMNS` as CSV."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, HISTORY_COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({k: v if k == "step" else f"{v:.6g}" for k, v in row.items()})
-    files.write_text(path, text.getvalue())
-
-
-def read_history(path: Path) -> list[dict[str, float]]:
-    """Reads what `write_history` wrote; no file means no rows."""
-    if not path.exists():
-        return []
-    with open(path, newline="", encoding="utf-8") as handle:
-        try:
-            rows = [
-                {k: int(v) if k == "step" else float(v) for k, v in row.items()}
-                for row in csv.DictReader(handle)
-            ]
-        except (ValueError, TypeError) as error:
-            raise ClarelError(f"{path} is damaged: {error}") from error
-    return rows

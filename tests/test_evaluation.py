@@ -6,43 +6,82 @@ import keras
 import numpy as np
 import pytest
 
+from clarel_tf.embedding import EmbeddedSplit
 from clarel_tf.errors import ClarelError
-from clarel_tf.evaluation import evaluate
+from clarel_tf.evaluation import distance_blocks, embed_queries
 from clarel_tf.experiment import build_model
 from clarel_tf.protocol import apply_protocol
-from clarel_tf.prototypes import class_prototypes
+from clarel_tf.prototypes import distances_without_own_captions, make_prototypes
 from clarel_tf.vocabulary import build_vocabulary
 from tests.conftest import make_split
 
 
+def embedded(labels, sums, counts, images=None) -> EmbeddedSplit:
+    sums = np.array(sums, np.float32)
+    images = np.zeros_like(sums) if images is None else np.array(images, np.float32)
+    return EmbeddedSplit(np.array(labels), images, sums, np.array(counts))
+
+
 def test_prototype_is_the_mean_of_all_captions_of_a_class():
-    embeddings = np.array([[1, 0], [3, 0], [0, 5], [9, 9]], np.float32)
-    prototypes = class_prototypes(embeddings, np.array([4, 4, 7, 8]), np.array([4, 7]))
-    # Class 4: ((1, 0) + (3, 0)) / 2; class 7: (0, 5); class 8 is not wanted.
-    np.testing.assert_array_equal(prototypes, [[2, 0], [0, 5]])
+    # Class 4 has captions (1, 0) and (3, 0) of one image, and (2, 9) of another, in another split.
+    first = embedded([4, 7], [[4, 0], [0, 5]], [2, 1])
+    second = embedded([4], [[2, 9]], [1])
+    prototypes = make_prototypes([first, second])
+    assert prototypes.classes.tolist() == [4, 7]
+    np.testing.assert_allclose(prototypes.means(), [[2, 3], [0, 5]])
 
 
 def test_a_class_without_captions_is_named():
     with pytest.raises(ValueError, match="class 5"):
-        class_prototypes(np.zeros((1, 2), np.float32), np.array([4]), np.array([4, 5]))
+        make_prototypes([embedded([4, 5], [[1, 1], [0, 0]], [1, 0])])
 
 
-def slow_evaluation(model, seen, unseen, support, alpha):
+def test_own_captions_are_taken_out_exactly():
+    rng = np.random.default_rng(0)
+    captions = [rng.normal(size=(count, 3)).astype(np.float32) for count in (1, 4, 2, 3)]
+    labels = [0, 0, 0, 1]  # class 1 has one image: nothing is left without its captions
+    images = rng.normal(size=(4, 3))
+    split = embedded(labels, [c.sum(axis=0) for c in captions], [1, 4, 2, 3], images)
+    distances = distances_without_own_captions(split, make_prototypes([split]))
+    for i in range(3):
+        others = np.concatenate([captions[j] for j in range(3) if j != i])
+        expected = np.linalg.norm(images[i] - others.mean(axis=0))
+        assert distances[i] == pytest.approx(expected, abs=1e-5)
+    assert distances[3] == np.inf
+
+
+def test_blocks_cover_every_row_once():
+    a, b = np.random.default_rng(0).normal(size=(2, 7, 3))
+    blocks = list(distance_blocks(a, b, elements=20))
+    assert [start for start, _ in blocks] == [0, 2, 4, 6]
+    whole = np.linalg.norm(a[:, None] - b[None], axis=2)
+    np.testing.assert_allclose(np.concatenate([block for _, block in blocks]), whole, atol=1e-6)
+
+
+def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out):
     """Everything by loops over images, classes and captions."""
-    captions: dict[int, list[np.ndarray]] = {}
+    captions: dict[int, list[tuple[str, np.ndarray]]] = {}
     for split in [seen, unseen, support]:
-        for label, sentences in zip(split.labels, split.captions, strict=True):
-            embedded = model.embed_texts([s.decode() for s in sentences])
-            captions.setdefault(int(label), []).extend(embedded)
-    prototypes = {label: np.mean(vectors, axis=0) for label, vectors in captions.items()}
+        for image_id, label, own in zip(split.image_ids, split.labels, split.captions, strict=True):
+            for vector in model.embed_texts([sentence.decode() for sentence in own]):
+                captions.setdefault(int(label), []).append((image_id, vector))
+
+    def prototype(label, without):
+        return np.mean(
+            [vector for image_id, vector in captions[label] if image_id != without], axis=0
+        )
+
     trained_on = set(support.labels.tolist())
 
     def accuracy(split, classes):
         right: dict[int, list[bool]] = {}
-        for features, label in zip(split.image_features, split.labels, strict=True):
+        for image_id, features, label in zip(
+            split.image_ids, split.image_features, split.labels, strict=True
+        ):
             z = model.embed_images(features[None])[0]
+            without = image_id if leave_own_out else None
             distances = {
-                c: np.linalg.norm(z - prototypes[c]) * (1 + alpha if c in trained_on else 1)
+                c: np.linalg.norm(z - prototype(c, without)) * (1 + alpha if c in trained_on else 1)
                 for c in classes
             }
             right.setdefault(int(label), []).append(min(distances, key=distances.get) == label)
@@ -50,21 +89,21 @@ def slow_evaluation(model, seen, unseen, support, alpha):
 
     return (
         accuracy(unseen, set(unseen.labels.tolist())),
-        accuracy(unseen, prototypes),
-        accuracy(seen, prototypes),
+        accuracy(unseen, captions),
+        accuracy(seen, captions),
     )
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.05])
-def test_evaluation_equals_slow_loops(splits, small_config, alpha):
+@pytest.mark.parametrize(("alpha", "leave_own_out"), [(0.0, False), (0.05, False), (0.05, True)])
+def test_evaluation_equals_slow_loops(splits, small_config, alpha, leave_own_out):
     keras.utils.set_random_seed(2)
     seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
     words = build_vocabulary(c for captions in support.captions for c in captions)
     model = build_model(small_config, words, support, num_classes=6)
     # An untrained model, but with text and image scales that are alike, so that nothing is trivial.
     model.image_tower.head.kernel.assign(model.image_tower.head.kernel * 0.1)
-    evaluation = evaluate(model, seen, unseen, [support])
-    zsl, u, s = slow_evaluation(model, seen, unseen, support, alpha)
+    evaluation = embed_queries(model, seen, unseen, [support]).evaluate(leave_own_out)
+    zsl, u, s = slow_evaluation(model, seen, unseen, support, alpha, leave_own_out)
     assert evaluation.zsl() == pytest.approx(zsl)
     assert evaluation.gzsl(alpha)["u"] == pytest.approx(u)
     assert evaluation.gzsl(alpha)["s"] == pytest.approx(s)

@@ -120,7 +120,13 @@ def test_killed_at_any_moment_and_started_again_it_ends_the_same(finished, data_
     done = run(*flags, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "going on after step" in done.stdout
-    for name in ("results.json", "validation/alpha.json", "vocabulary.txt"):
+    for name in (
+        "results.json",
+        "validation/calibration.json",
+        "evaluation.json",
+        "report.html",
+        "vocabulary.txt",
+    ):
         assert (folder / name).read_text() == (reference / name).read_text()
     for phase in ("checkpoints", "validation/checkpoints"):
         ours = read_arrays(folder / phase / "step_000000040.npz")

@@ -12,7 +12,8 @@ from clarel_tf.config import Config, TrainingConfig
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiment import build_model
 from clarel_tf.optimization import make_optimizer, make_schedule
-from clarel_tf.training import HISTORY_COLUMNS, StepRecorder, read_history, train
+from clarel_tf.training import StepRecorder, train
+from clarel_tf.training_history import HISTORY_COLUMNS, read_history
 from clarel_tf.vocabulary import build_vocabulary
 
 

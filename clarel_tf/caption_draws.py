@@ -1,0 +1,88 @@
+"""How accuracy depends on the number of captions that a prototype is made of."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from clarel_tf.dataset_loading import Split
+from clarel_tf.evaluation import EmbeddedQueries, Evaluation
+
+CAPTION_COUNTS = (10, 50, 100, 200, 400, 1000)
+
+
+class CaptionDraws:
+    """Sums of the first 10, 50, ... captions of each class, in several random orders.
+
+    Every draw puts the captions of each class in an order of its own, so the captions of a smaller
+    number are among those of a larger one. Captions are summed as they pass by in the stream.
+    """
+
+    def __init__(
+        self,
+        splits: Sequence[Split],
+        classes: np.ndarray,
+        embedding_size: int,
+        draws: int = 5,
+        seed: int = 0,
+        counts: Sequence[int] = CAPTION_COUNTS,
+    ):
+        """`splits`: all splits whose captions make prototypes, in the order of their streams."""
+        self.counts, self.draws = tuple(counts), draws
+        captions = np.array([len(own) for split in splits for own in split.captions])
+        labels = np.repeat(np.concatenate([split.labels for split in splits]), captions)
+        self._rows = np.searchsorted(classes, labels)
+        self._available = np.bincount(self._rows, minlength=len(classes))
+        # In which of the ranges 0-10, 10-50, ... of each draw a caption falls; past the last: none.
+        self._ranges = np.stack(
+            [
+                np.searchsorted(self.counts, _random_ranks(self._rows, seed, draw), side="right")
+                for draw in range(draws)
+            ]
+        )
+        self._sums = np.zeros((draws, len(counts) + 1, len(classes), embedding_size), np.float32)
+        self._position = 0
+
+    def add(self, embeddings: np.ndarray, instances: np.ndarray) -> None:
+        """Takes the next captions of the stream, float32 [b, E]."""
+        here = slice(self._position, self._position + len(embeddings))
+        for draw in range(self.draws):
+            np.add.at(self._sums[draw], (self._ranges[draw, here], self._rows[here]), embeddings)
+        self._position += len(embeddings)
+
+    def prototypes(self, draw: int, count_index: int) -> np.ndarray:
+        """float32 [C, E]: prototypes of `counts[count_index]` captions, or of all a class has."""
+        sums = self._sums[draw, : count_index + 1].sum(axis=0)
+        used = np.minimum(self._available, self.counts[count_index])
+        return sums / used[:, np.newaxis]
+
+    def curve(self, queries: EmbeddedQueries, alpha: float) -> list[dict[str, float]]:
+        """Mean and standard deviation over the draws of ZSL, u, s and H, for each number."""
+        curve = []
+        for index, count in enumerate(self.counts):
+            scores: dict[str, list[float]] = {"zsl": [], "u": [], "s": [], "h": []}
+            for draw in range(self.draws):
+                means = self.prototypes(draw, index)
+                evaluation = Evaluation(
+                    queries.nearest(queries.seen, means),
+                    queries.seen.labels,
+                    queries.nearest(queries.unseen, means),
+                    queries.unseen.labels,
+                )
+                for name, value in {"zsl": evaluation.zsl(), **evaluation.gzsl(alpha)}.items():
+                    scores[name].append(value)
+            point: dict[str, float] = {"captions": count}
+            for name, values in scores.items():
+                point[name] = float(np.mean(values))
+                point[f"{name}_std"] = float(np.std(values, ddof=1)) if self.draws > 1 else 0.0
+            curve.append(point)
+        return curve
+
+
+def _random_ranks(rows: np.ndarray, seed: int, draw: int) -> np.ndarray:
+    """Rank of each caption within its class, in a random order, int [M]."""
+    order = np.lexsort([np.random.default_rng([seed, draw]).random(len(rows)), rows])
+    sizes = np.bincount(rows)
+    first = np.cumsum(sizes) - sizes
+    ranks = np.empty(len(rows), np.int64)
+    ranks[order] = np.arange(len(rows)) - first[rows[order]]
+    return ranks

@@ -1,0 +1,67 @@
+"""Embeds whole splits in a stream: captions pass by in blocks and are never all in memory."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import tqdm
+
+from clarel_tf.dataset_loading import Split
+from clarel_tf.input_pipeline import tokenize_captions
+from clarel_tf.model import Clarel
+
+
+class EmbeddedSplit(NamedTuple):
+    """A split in the joint space.
+
+    Attributes:
+      labels: int64 [N].
+      images: float32 [N, E].
+      caption_sums: float32 [N, E], sum of the embedded captions of each instance.
+      caption_counts: int64 [N].
+    """
+
+    labels: np.ndarray
+    images: np.ndarray
+    caption_sums: np.ndarray
+    caption_counts: np.ndarray
+
+
+class CaptionReader(Protocol):
+    """Something that wants to see every embedded caption once."""
+
+    def add(self, embeddings: np.ndarray, instances: np.ndarray) -> None:
+        """Takes captions, float32 [b, E], of the instances with these numbers, int64 [b]."""
+
+
+def embed_captions(
+    model: Clarel, split: Split, block: int = 4096
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields (embeddings, float32 [b, E]; instance of each, int64 [b]), instance after instance."""
+    counts = np.array([len(own) for own in split.captions])
+    instances = np.repeat(np.arange(len(split)), counts)
+    flat = [caption for own in split.captions for caption in own]
+    progress = tqdm.tqdm(
+        total=len(flat), desc=f"captions of {split.name}", unit="caption", leave=False, disable=None
+    )
+    with progress:
+        for start in range(0, len(flat), block):
+            token_ids = tokenize_captions([flat[start : start + block]], model.tokenizer).token_ids
+            yield model.embed_token_ids(token_ids), instances[start : start + block]
+            progress.update(len(token_ids))
+
+
+def embed_split(
+    model: Clarel, split: Split, readers: Sequence[CaptionReader] = ()
+) -> EmbeddedSplit:
+    """Embeds the images and the captions of a split; `readers` see each caption as it passes."""
+    images = model.embed_images(split.image_features)
+    sums = np.zeros_like(images)
+    for embeddings, instances in embed_captions(model, split):
+        # Captions come in the order of their instances, so each instance is one run.
+        first = np.flatnonzero(np.diff(instances, prepend=-1))
+        sums[instances[first]] += np.add.reduceat(embeddings, first, axis=0)
+        for reader in readers:
+            reader.add(embeddings, instances)
+    counts = np.array([len(own) for own in split.captions])
+    return EmbeddedSplit(split.labels, images, sums, counts)

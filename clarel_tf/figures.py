@@ -1,0 +1,125 @@
+"""The figures of reports and sweeps, drawn by matplotlib without a screen."""
+
+import io
+from collections.abc import Sequence
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+UNSEEN, SEEN, HARMONIC, MUTED = "#1f6fb4", "#d9822b", "#2b2b33", "#9aa3ad"
+STYLE = {
+    "font.size": 10,
+    "font.family": "DejaVu Sans",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e8eb",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "svg.hashsalt": "clarel_tf",  # the same figure is the same file
+}
+
+
+def new_figure(width: float = 5.6, height: float = 3.5) -> tuple[Figure, Axes]:
+    """An empty figure in our style; no global state of pyplot is touched."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        return figure, figure.add_subplot()
+
+
+def to_svg(figure: Figure) -> str:
+    """The figure as an `<svg>` element."""
+    text = io.StringIO()
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
+    svg = text.getvalue()
+    return svg[svg.index("<svg") :]
+
+
+def alpha_figure(curve: Sequence[dict[str, float]], alpha: float) -> Figure:
+    """u, s and H against alpha, with the chosen one."""
+    figure, axes = new_figure()
+    alphas = [point["alpha"] for point in curve]
+    for key, label, colour in (("u", "unseen", UNSEEN), ("s", "seen", SEEN), ("h", "H", HARMONIC)):
+        values = [point[key] for point in curve]
+        axes.plot(alphas, values, label=label, color=colour, linewidth=2 if key == "h" else 1.4)
+    best = min(curve, key=lambda point: abs(point["alpha"] - alpha))
+    axes.axvline(alpha, color=MUTED, linestyle=":", linewidth=1)
+    axes.plot([alpha], [best["h"]], "o", color=HARMONIC)
+    axes.annotate(
+        f"alpha = {alpha:.3g}", (alpha, best["h"]), xytext=(6, 8), textcoords="offset points"
+    )
+    # A few images turn very late; what matters happens before.
+    axes.set_xlim(0, max(alphas[int(0.95 * (len(alphas) - 1))], 2 * alpha, 1e-6))
+    axes.set(xlabel="alpha", ylabel="per-class top-1, %", ylim=(0, None))
+    axes.legend(loc="upper right")
+    return figure
+
+
+def seen_unseen_figure(u: Sequence[float], s: Sequence[float], points: dict[str, dict]) -> Figure:
+    """Seen against unseen accuracy over all alpha; `points` are named scores to mark."""
+    figure, axes = new_figure()
+    axes.plot(u, s, color=HARMONIC, linewidth=1.8)
+    axes.fill_between(u, s, color=UNSEEN, alpha=0.08)
+    for (name, scores), colour in zip(points.items(), (SEEN, UNSEEN), strict=False):
+        axes.plot([scores["u"]], [scores["s"]], "o", color=colour, label=name)
+    axes.set(xlabel="unseen, %", ylabel="seen, %", xlim=(0, None), ylim=(0, None))
+    axes.legend(loc="lower left")
+    return figure
+
+
+def captions_figure(curve: Sequence[dict[str, float]]) -> Figure:
+    """Accuracy against the number of captions per prototype, with the spread of the draws."""
+    figure, axes = new_figure()
+    counts = [point["captions"] for point in curve]
+    series = (
+        ("zsl", "ZSL", MUTED),
+        ("u", "unseen", UNSEEN),
+        ("s", "seen", SEEN),
+        ("h", "H", HARMONIC),
+    )
+    for key, label, colour in series:
+        values = [point[key] for point in curve]
+        spread = [point[f"{key}_std"] for point in curve]
+        axes.errorbar(
+            counts,
+            values,
+            yerr=spread,
+            label=label,
+            color=colour,
+            marker="o",
+            markersize=4,
+            capsize=2,
+        )
+    axes.set_xscale("log")
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.minorticks_off()
+    axes.set(xlabel="captions per prototype", ylabel="per-class top-1, %", ylim=(0, None))
+    axes.legend(ncols=2)
+    return figure
+
+
+def losses_figure(histories: dict[str, Sequence[dict[str, float]]]) -> Figure:
+    """Training curves; the first phase dashed, the last one solid."""
+    figure, axes = new_figure()
+    series = (
+        ("text_retrieval", "text retrieval", UNSEEN),
+        ("image_retrieval", "image retrieval", "#4aa36b"),
+        ("text_classification", "text classification", SEEN),
+        ("image_classification", "image classification", "#b04a6a"),
+    )
+    for (phase, rows), style in zip(histories.items(), ("--", "-"), strict=False):
+        for key, label, colour in series:
+            axes.plot(
+                [row["step"] for row in rows],
+                [row[key] for row in rows],
+                style,
+                color=colour,
+                linewidth=1 if style == "--" else 1.6,
+                label=label if style == "-" else None,
+            )
+        axes.plot([], [], style, color=MUTED, label=phase)
+    axes.set(xlabel="step", ylabel="loss", ylim=(0, None))
+    axes.legend(ncols=2)
+    return figure

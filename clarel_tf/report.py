@@ -1,0 +1,230 @@
+"""`report.html`: one self-contained page about a run, with nothing fetched from elsewhere."""
+
+import html
+from pathlib import Path
+from typing import Any
+
+from clarel_tf import figures, files, published
+from clarel_tf.training_history import read_history
+
+_STYLE = """
+:root { color-scheme: light; --ink: #22252b; --soft: #5c6470; --line: #e3e6ea; --card: #ffffff; }
+* { box-sizing: border-box; }
+body { margin: 0; background: #f5f6f8; color: var(--ink);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+main { max-width: 1120px; margin: 0 auto; padding: 28px 20px 60px; }
+h1 { font-size: 1.6rem; margin: 0 0 4px; } h2 { font-size: 1.1rem; margin: 0 0 8px; }
+p { margin: 0 0 10px; } .soft { color: var(--soft); font-size: .92rem; }
+.grid { display: grid; gap: 18px;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 18px;
+  min-width: 0; } .wide { grid-column: 1 / -1; }
+.numbers { display: flex; flex-wrap: wrap; gap: 14px; margin: 18px 0; }
+.number { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
+  padding: 12px 20px; min-width: 110px; } .number b { display: block; font-size: 1.7rem; }
+svg { width: 100%; height: auto; display: block; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: .92rem; }
+th, td { padding: 5px 10px; border-bottom: 1px solid var(--line); text-align: right; }
+th:first-child, td:first-child { text-align: left; } th { color: var(--soft); font-weight: 600; }
+td.text { text-align: left; overflow-wrap: anywhere; }
+.example { border-top: 1px solid var(--line); padding: 10px 0; overflow-wrap: anywhere; }
+.tag { border-radius: 6px; padding: 1px 7px; font-size: .8rem; color: #fff; }
+.right { background: #2f8f5b; } .wrong { background: #b4483d; }
+.example ul { margin: 4px 0 0; padding-left: 20px; } .own { font-weight: 600; }
+"""
+
+
+def write_report(
+    path: Path, results: dict[str, Any], evaluation: dict[str, Any], run_dir: Path
+) -> None:
+    """Writes the page for the run in `run_dir`."""
+    files.write_text(path, report_page(results, evaluation, run_dir))
+
+
+def report_page(results: dict[str, Any], evaluation: dict[str, Any], run_dir: Path) -> str:
+    """The whole page as text."""
+    dataset = "/".join(filter(None, [results["dataset"], results["dataset_config"]]))
+    histories = {
+        "train": read_history(run_dir / "validation" / "history.csv"),
+        "trainval": read_history(run_dir / "history.csv"),
+    }
+    curve = evaluation["seen_unseen_curve"]
+    marks = {
+        "alpha = 0": results["gzsl_alpha0"],
+        f"alpha = {results['alpha']:.3g}": results["gzsl"],
+    }
+    cards = [
+        _card("Result", _result_table(results, evaluation), wide=True),
+        _figure_card(
+            "Balance of seen and unseen classes",
+            figures.alpha_figure(results["alpha_curve"], results["alpha"]),
+            "On validation data; the dot is the alpha with the highest H, used for the test.",
+        ),
+        _figure_card(
+            "Seen against unseen accuracy",
+            figures.seen_unseen_figure(curve["u"], curve["s"], marks),
+            f"On test data, over all alpha. Area under it (AUSUC): {results['ausuc']:.1f} %.",
+        ),
+        _figure_card(
+            "Captions per prototype",
+            figures.captions_figure(evaluation["captions_curve"]),
+            "Means of seeded draws with their standard deviation, at the chosen alpha.",
+        ),
+        _figure_card(
+            "Training", figures.losses_figure(histories), "Means over each logged interval."
+        ),
+        _card("Retrieval", _retrieval_table(evaluation)),
+        _card("Probabilities", _probability_table(results, evaluation)),
+        _card("Classes most often confused", _confusion_table(evaluation), wide=True),
+        _card("Captions nearest to test images", _example_list(evaluation), wide=True),
+    ]
+    title = f"{dataset}: zero-shot classification by retrieval"
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<link rel="icon" href="data:,"><title>{html.escape(title)}</title>'
+        f"<style>{_STYLE}</style></head><body><main><h1>{html.escape(title)}</h1>"
+        f'<p class="soft">{html.escape(_subtitle(results))}</p>{_headline(results)}'
+        f'<div class="grid">{"".join(cards)}</div></main></body></html>\n'
+    )
+
+
+def _subtitle(results: dict[str, Any]) -> str:
+    vectors = results["word_vectors"]
+    words = f"word vectors {vectors['file']}" if vectors["file"] else "learned word embeddings"
+    return (
+        f"Protocol {results['protocol']}, seed {results['seed']}, {results['steps']} steps, "
+        f"{words}; "
+        f"features {results['fingerprints']['trainval']['features']}, "
+        f"test images {results['fingerprints']['test_unseen']['images']}. "
+        "Per-class top-1 in percent."
+    )
+
+
+def _headline(results: dict[str, Any]) -> str:
+    gzsl = results["gzsl"]
+    numbers = {
+        "ZSL": results["zsl"]["top1"],
+        "H": gzsl["h"],
+        "unseen": gzsl["u"],
+        "seen": gzsl["s"],
+    }
+    boxes = (
+        f'<div class="number">{name}<b>{value:.1f}</b></div>' for name, value in numbers.items()
+    )
+    return f'<div class="numbers">{"".join(boxes)}</div>'
+
+
+def _card(title: str, body: str, wide: bool = False) -> str:
+    kind = "card wide" if wide else "card"
+    return f'<section class="{kind}"><h2>{html.escape(title)}</h2>{body}</section>'
+
+
+def _figure_card(title: str, figure, note: str) -> str:
+    return _card(title, f'<p class="soft">{html.escape(note)}</p>{figures.to_svg(figure)}')
+
+
+def _table(header: list[str], rows: list[list[Any]], text_columns: int = 1) -> str:
+    """A table; numbers get one decimal, everything else is escaped."""
+
+    def cell(value: Any, column: int) -> str:
+        text = f"{value:.1f}" if isinstance(value, float) else html.escape(str(value))
+        kind = ' class="text"' if column < text_columns else ""
+        return f"<td{kind}>{text}</td>"
+
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
+    body = "".join(
+        "<tr>" + "".join(cell(value, column) for column, value in enumerate(row)) + "</tr>"
+        for row in rows
+    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="scroll">{table}</div>'
+
+
+def _result_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str:
+    rows = []
+    for name, kind in (("all captions", "all"), ("own captions left out", "leave_own_out")):
+        scores = evaluation["prototypes"][kind]
+        for label, key in (
+            ("alpha = 0", "gzsl_alpha0"),
+            (f"alpha = {results['alpha']:.3g}", "gzsl"),
+        ):
+            gzsl = scores[key]
+            rows.append(
+                [
+                    f"{label}, prototypes of {name}",
+                    gzsl["u"],
+                    gzsl["s"],
+                    gzsl["h"],
+                    scores["zsl"]["top1"],
+                ]
+            )
+    note = ""
+    for row in published.ABLATION.get(results["dataset"], ()):
+        if row[1:3] == (0.5, 0.5):
+            label = "paper, alpha chosen" if row.with_alpha else "paper, alpha = 0"
+            zsl = published.ZSL[results["dataset"]]
+            rows.append([label, row.u, row.s, row.h, zsl])
+            note = (
+                '<p class="soft">The paper used ResNet-101 features; other features are not '
+                "comparable one to one.</p>"
+            )
+    return _table(["", "unseen", "seen", "H", "ZSL"], rows) + note
+
+
+def _retrieval_table(evaluation: dict[str, Any]) -> str:
+    rows = [
+        [f"{split}, {direction.replace('_', ' ')}", *recalls.values()]
+        for split, directions in evaluation["retrieval"].items()
+        for direction, recalls in directions.items()
+    ]
+    precision = evaluation["ap_at_50"]
+    note = (
+        f"AP@50 around prototypes: {precision['unseen']:.1f} (unseen classes), "
+        f"{precision['all']:.1f} (all)."
+    )
+    return _table(["", "recall@1", "@5", "@10"], rows) + f'<p class="soft">{note}</p>'
+
+
+def _probability_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str:
+    before, after = "calibration_error_before", "calibration_error_after"
+    rows = [
+        ["validation", results["validation"][before], results["validation"][after]],
+        ["test", evaluation["calibration"][before], evaluation["calibration"][after]],
+    ]
+    none = results["none_of_these"]
+    note = (
+        f"Temperature {results['temperature']:.4g}. &quot;None of these&quot; beyond distance "
+        f"{none['distance']:.4g}: on validation data {none['accepted']:.1f} % of images pass with "
+        f"their class on offer, and {none['rejected']:.1f} % are turned away without it."
+    )
+    header = ["calibration error, %", "temperature 1", "fitted"]
+    return _table(header, rows) + f'<p class="soft">{note}</p>'
+
+
+def _confusion_table(evaluation: dict[str, Any]) -> str:
+    rows = [[row["true"], row["predicted"], row["percent"]] for row in evaluation["confusions"]]
+    if not rows:
+        return "<p>No unseen test image was given to a wrong class.</p>"
+    return _table(["true class (unseen)", "given to", "% of its images"], rows, text_columns=2)
+
+
+def _example_list(evaluation: dict[str, Any]) -> str:
+    parts = []
+    for example in evaluation["examples"]:
+        kind = "right" if example["right"] else "wrong"
+        captions = "".join(
+            f"<li{' class=own' if caption['own'] else ''}>{html.escape(caption['text'])} "
+            f'<span class="soft">({html.escape(caption["class"])})</span></li>'
+            for caption in example["captions"]
+        )
+        parts.append(
+            f'<div class="example"><span class="tag {kind}">{kind}</span> '
+            f"{html.escape(example['image_id'])}: {html.escape(example['class'])}, given to "
+            f"{html.escape(example['predicted'])}<ul>{captions}</ul></div>"
+        )
+    return (
+        '<p class="soft">Of the captions of all unseen test images; the image\'s own in bold.</p>'
+        + "".join(parts)
+    )

@@ -1,0 +1,46 @@
+"""`history.csv`: what training recorded, a row for every logged interval."""
+
+import csv
+import io
+from pathlib import Path
+
+from clarel_tf import files
+from clarel_tf.errors import ClarelError
+
+# All quantities of the loss, by the names that the model gives them.
+METRICS = (
+    "loss",
+    "text_retrieval",
+    "image_retrieval",
+    "text_classification",
+    "image_classification",
+    "l2",
+    "text_retrieval_accuracy",
+    "image_retrieval_accuracy",
+)
+HISTORY_COLUMNS = ("step", "learning_rate", *METRICS, "seconds")
+
+
+def write_history(path: Path, rows: list[dict[str, float]]) -> None:
+    """Writes rows of `HISTORY_COLUMNS` as CSV."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, HISTORY_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({k: v if k == "step" else f"{v:.6g}" for k, v in row.items()})
+    files.write_text(path, text.getvalue())
+
+
+def read_history(path: Path) -> list[dict[str, float]]:
+    """Reads what `write_history` wrote; no file means no rows."""
+    if not path.exists():
+        return []
+    with open(path, newline="", encoding="utf-8") as handle:
+        try:
+            rows = [
+                {k: int(v) if k == "step" else float(v) for k, v in row.items()}
+                for row in csv.DictReader(handle)
+            ]
+        except (ValueError, TypeError) as error:
+            raise ClarelError(f"{path} is damaged: {error}") from error
+    return rows

@@ -1,0 +1,72 @@
+"""What is chosen on validation data: alpha, the temperature and the "none of these" threshold."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from clarel_tf.calibration import choose_alpha
+from clarel_tf.confidence import ValidationDistances, fit_none_threshold, fit_temperature
+from clarel_tf.dataset_loading import Split
+from clarel_tf.distances import pairwise_distances_numpy
+from clarel_tf.errors import ClarelError
+from clarel_tf.evaluation import EmbeddedQueries, embed_queries
+from clarel_tf.model import Clarel
+
+# More distances than this are not needed to fit one number.
+_MOST_DISTANCES = 50_000_000
+
+
+def calibrate(
+    model: Clarel, seen: Split, unseen: Split, support: Sequence[Split]
+) -> dict[str, Any]:
+    """Chooses everything that is chosen, and says what it was chosen by.
+
+    Args:
+      seen, unseen, support: as for `embed_queries`; none may be a split of the test.
+    """
+    for split in (seen, unseen, *support):
+        if split.name.startswith("test"):
+            raise ClarelError(
+                f"alpha must not be chosen on {split.name!r}: a test split is for testing once"
+            )
+    queries = embed_queries(model, seen, unseen, support)
+    evaluation = queries.evaluate()
+    curve = evaluation.alpha_curve()
+    alpha = choose_alpha(curve)
+    distances = rescaled_distances(queries, alpha)
+    temperature = fit_temperature(distances)
+    return {
+        "alpha": alpha,
+        "temperature": temperature,
+        "none_of_these": fit_none_threshold(distances)._asdict(),
+        "validation": {
+            "zsl": {"top1": evaluation.zsl()},
+            "gzsl": evaluation.gzsl(alpha),
+            "gzsl_alpha0": evaluation.gzsl(0.0),
+            **calibration_errors(distances, temperature),
+        },
+        "alpha_curve": curve,
+    }
+
+
+def calibration_errors(distances: ValidationDistances, temperature: float) -> dict[str, float]:
+    """Expected calibration error in percent, with temperature 1 and with the fitted one."""
+    return {
+        "calibration_error_before": distances.calibration_error(1.0),
+        "calibration_error_after": distances.calibration_error(temperature),
+    }
+
+
+def rescaled_distances(
+    queries: EmbeddedQueries, alpha: float, seed: int = 0
+) -> ValidationDistances:
+    """d_alpha of the query images, or of as many of them, drawn by seed, as are ever needed."""
+    images = np.concatenate([queries.seen.images, queries.unseen.images])
+    own = queries.prototypes.rows(np.concatenate([queries.seen.labels, queries.unseen.labels]))
+    most = max(1, _MOST_DISTANCES // len(queries.prototypes.classes))
+    if len(images) > most:
+        chosen = np.random.default_rng(seed).permutation(len(images))[:most]
+        images, own = images[chosen], own[chosen]
+    distances = pairwise_distances_numpy(images, queries.prototypes.means())
+    return ValidationDistances.rescaled(distances, own, queries.is_seen, alpha)
