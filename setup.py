@@ -30,6 +30,13 @@ setup(
         "mlcroissant>=1.0",
     ],
     extras_require={
-        "dev": ["dill>=0.3", "hypothesis>=6.100", "pytest>=8.0", "pytest-xdist>=3.5", "ruff>=0.6"]
+        "dev": [
+            "dill>=0.3",  # of tfds.testing
+            "hypothesis>=6.100",
+            "pytest>=8.0",
+            "pytest-xdist>=3.5",
+            "ruff>=0.6",
+            "scikit-learn>=1.4",
+        ]
     },
 )

@@ -14,6 +14,9 @@ _DATA_DIR = flags.DEFINE_string(
 _MANUAL_DIR = flags.DEFINE_string(
     "manual_dir", None, "folder with the raw files of a dataset that is not built yet"
 )
+_REPEATS = flags.DEFINE_integer(
+    "repeats", 1, "train with this many seeds, each in a folder of its own", lower_bound=1
+)
 _RESTART = flags.DEFINE_bool("restart", False, "delete the run in run_dir and begin anew")
 
 
@@ -23,14 +26,19 @@ def main() -> None:
     cli.start_tensorflow()
     from clarel_tf.dataset_loading import class_names, get_builder, load_splits
     from clarel_tf.experiment import run_experiment
+    from clarel_tf.repeats import repeats_table, run_repeats
     from clarel_tf.results_table import results_table
 
     builder = get_builder(config.dataset, config.dataset_config, _DATA_DIR.value)
     run_dir = _RUN_DIR.value or f"runs/{config.dataset}"
     splits = load_splits(builder, _MANUAL_DIR.value)
-    results = run_experiment(config, splits, run_dir, class_names(builder), _RESTART.value)
-    print(results_table(results))
-    print(f"\nRun folder: {run_dir} (report.html shows it)")
+    names = class_names(builder)
+    if _REPEATS.value > 1:
+        summary = run_repeats(config, splits, run_dir, _REPEATS.value, names, _RESTART.value)
+        print(repeats_table(summary))
+    else:
+        print(results_table(run_experiment(config, splits, run_dir, names, _RESTART.value)))
+    print(f"\nRun folder: {run_dir}")
 
 
 if __name__ == "__main__":

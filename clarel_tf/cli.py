@@ -13,6 +13,7 @@ from absl import app, flags, logging
 from clarel_tf.config import Config, preset, settings
 from clarel_tf.errors import ClarelError
 from clarel_tf.files import read_json
+from clarel_tf.run_folder import RunFolder
 
 _TITLES = {"": "Experiment", "model": "Model", "loss": "Loss", "training": "Training"}
 
@@ -70,6 +71,16 @@ def _integers(name: str, items: list[str]) -> tuple[int, ...]:
         return tuple(int(item) for item in items)
     except ValueError:
         raise ClarelError(f"{name} must be integers with commas between, not {items}") from None
+
+
+def finished_run(run_dir: str | None) -> tuple[RunFolder, Config]:
+    """The folder and the config of a finished run, named by --run_dir."""
+    if not run_dir:
+        raise ClarelError("--run_dir is missing: name the folder of a finished run")
+    folder = RunFolder(run_dir)
+    if not folder.results_path.is_file():
+        raise ClarelError(f"run_dir {run_dir} holds no finished run (no results.json)")
+    return folder, Config.from_dict(read_json(folder.config_path))
 
 
 def run(main: Callable[[], None], about: str) -> None:

@@ -91,9 +91,11 @@ def fit_none_threshold(validation: ValidationDistances) -> NoneThreshold:
     others[rows, validation.own] = np.inf
     absent = others.min(axis=1)
     candidates = np.unique(np.concatenate([present, absent[np.isfinite(absent)]]))
-    accepted = np.searchsorted(np.sort(present), candidates, side="right") / len(rows)
-    rejected = 1.0 - np.searchsorted(np.sort(absent), candidates, side="right") / len(rows)
+    # Whole numbers of images, so that equally good thresholds are found to be equal.
+    accepted = np.searchsorted(np.sort(present), candidates, side="right")
+    rejected = len(rows) - np.searchsorted(np.sort(absent), candidates, side="right")
     best = int(np.argmax(accepted + rejected))
+    percent = 100.0 / len(rows)
     return NoneThreshold(
-        float(candidates[best]), float(100.0 * accepted[best]), float(100.0 * rejected[best])
+        float(candidates[best]), float(percent * accepted[best]), float(percent * rejected[best])
     )

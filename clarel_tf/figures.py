@@ -48,7 +48,7 @@ def alpha_figure(curve: Sequence[dict[str, float]], alpha: float) -> Figure:
     axes.axvline(alpha, color=MUTED, linestyle=":", linewidth=1)
     axes.plot([alpha], [best["h"]], "o", color=HARMONIC)
     axes.annotate(
-        f"alpha = {alpha:.3g}", (alpha, best["h"]), xytext=(6, 8), textcoords="offset points"
+        f"alpha = {alpha:.3g}", (alpha, best["h"]), xytext=(6, -14), textcoords="offset points"
     )
     # A few images turn very late; what matters happens before.
     axes.set_xlim(0, max(alphas[int(0.95 * (len(alphas) - 1))], 2 * alpha, 1e-6))

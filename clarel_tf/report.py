@@ -21,13 +21,15 @@ p { margin: 0 0 10px; } .soft { color: var(--soft); font-size: .92rem; }
   min-width: 0; } .wide { grid-column: 1 / -1; }
 .numbers { display: flex; flex-wrap: wrap; gap: 14px; margin: 18px 0; }
 .number { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
-  padding: 12px 20px; min-width: 110px; } .number b { display: block; font-size: 1.7rem; }
+  padding: 12px 18px; flex: 0 1 130px; min-width: 74px; }
+.number b { display: block; font-size: 1.7rem; }
 svg { width: 100%; height: auto; display: block; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { padding: 5px 10px; border-bottom: 1px solid var(--line); text-align: right; }
 th:first-child, td:first-child { text-align: left; } th { color: var(--soft); font-weight: 600; }
-td.text { text-align: left; overflow-wrap: anywhere; }
+td.text, th.text { text-align: left; overflow-wrap: anywhere; }
+.scroll + .soft { margin-top: 10px; }
 .example { border-top: 1px solid var(--line); padding: 10px 0; overflow-wrap: anywhere; }
 .tag { border-radius: 6px; padding: 1px 7px; font-size: .8rem; color: #fff; }
 .right { background: #2f8f5b; } .wrong { background: #b4483d; }
@@ -128,12 +130,12 @@ def _figure_card(title: str, figure, note: str) -> str:
 def _table(header: list[str], rows: list[list[Any]], text_columns: int = 1) -> str:
     """A table; numbers get one decimal, everything else is escaped."""
 
-    def cell(value: Any, column: int) -> str:
+    def cell(value: Any, column: int, tag: str = "td") -> str:
         text = f"{value:.1f}" if isinstance(value, float) else html.escape(str(value))
         kind = ' class="text"' if column < text_columns else ""
-        return f"<td{kind}>{text}</td>"
+        return f"<{tag}{kind}>{text}</{tag}>"
 
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
+    head = "".join(cell(name, column, "th") for column, name in enumerate(header))
     body = "".join(
         "<tr>" + "".join(cell(value, column) for column, value in enumerate(row)) + "</tr>"
         for row in rows
@@ -144,7 +146,10 @@ def _table(header: list[str], rows: list[list[Any]], text_columns: int = 1) -> s
 
 def _result_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str:
     rows = []
-    for name, kind in (("all captions", "all"), ("own captions left out", "leave_own_out")):
+    for name, kind in (
+        ("prototypes of all captions", "all"),
+        ("own captions left out of them", "leave_own_out"),
+    ):
         scores = evaluation["prototypes"][kind]
         for label, key in (
             ("alpha = 0", "gzsl_alpha0"),
@@ -153,7 +158,7 @@ def _result_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str:
             gzsl = scores[key]
             rows.append(
                 [
-                    f"{label}, prototypes of {name}",
+                    f"{label}, {name}",
                     gzsl["u"],
                     gzsl["s"],
                     gzsl["h"],

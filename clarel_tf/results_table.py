@@ -1,4 +1,4 @@
-"""The table that a run prints at its end."""
+"""The tables that runs and evaluations print at their end."""
 
 from typing import Any
 
@@ -16,4 +16,31 @@ def results_table(results: dict[str, Any]) -> str:
     for name, scores in (("alpha = 0", results["gzsl_alpha0"]), (chosen, results["gzsl"])):
         lines.append(f"{name:24}{scores['u']:8.1f}{scores['s']:8.1f}{scores['h']:8.1f}")
     lines += ["", f"ZSL (unseen classes alone): {results['zsl']['top1']:.1f}"]
+    return "\n".join(lines)
+
+
+def evaluation_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str:
+    """All measures of an evaluation, in percent."""
+    lines = [f"{'prototypes':16}{'alpha':>9}{'u':>8}{'s':>8}{'H':>8}{'ZSL':>8}{'AUSUC':>8}"]
+    for kind, scores in evaluation["prototypes"].items():
+        for alpha, key in ((0.0, "gzsl_alpha0"), (results["alpha"], "gzsl")):
+            gzsl = "".join(f"{scores[key][name]:8.1f}" for name in "ush")
+            rest = f"{scores['zsl']['top1']:8.1f}{scores['ausuc']:8.1f}"
+            lines.append(f"{kind:16}{alpha:9.4f}{gzsl}{rest}")
+    lines += ["", f"{'captions':16}{'H':>8}{'std':>8}{'ZSL':>8}{'std':>8}"]
+    for point in evaluation["captions_curve"]:
+        values = "".join(f"{point[key]:8.1f}" for key in ("h", "h_std", "zsl", "zsl_std"))
+        lines.append(f"{point['captions']:<16}{values}")
+    lines += ["", f"{'retrieval':28}{'@1':>8}{'@5':>8}{'@10':>8}"]
+    for split, directions in evaluation["retrieval"].items():
+        for direction, recalls in directions.items():
+            values = "".join(f"{value:8.1f}" for value in recalls.values())
+            lines.append(f"{split + ' ' + direction:28}{values}")
+    precision, errors = evaluation["ap_at_50"], evaluation["calibration"]
+    lines += [
+        "",
+        f"AP@50: unseen classes {precision['unseen']:.1f}, all classes {precision['all']:.1f}",
+        f"Calibration error: {errors['calibration_error_before']:.1f} with temperature 1, "
+        f"{errors['calibration_error_after']:.1f} with {results['temperature']:.4g}",
+    ]
     return "\n".join(lines)

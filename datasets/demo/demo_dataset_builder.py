@@ -21,7 +21,10 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         classes = demo_world.make_classes(demo_world.World(), _number_of_classes())
         width = demo_world.World().feature_size
         return self.dataset_info_from_configs(
-            features=example_features([demo_world.class_name(values) for values in classes], width),
+            features=example_features(
+                [demo_world.class_name(i, values) for i, values in enumerate(classes, start=1)],
+                width,
+            ),
             supervised_keys=None,
         )
 

@@ -111,17 +111,13 @@ def make_classes(world: World, count: int) -> np.ndarray:
             return classes
 
 
-def class_name(values: np.ndarray) -> str:
-    """A readable name, such as `small_red_crowned_blue_backed_..._dark_legged`."""
+def class_name(number: int, values: np.ndarray) -> str:
+    """A readable name with some of the values, such as `007.small_red_crowned_blue_backed`."""
     named = {
         part: list(of_part)[value]
         for (part, of_part), value in zip(ATTRIBUTES.items(), values, strict=True)
     }
-    return (
-        f"{named['size']}_{named['crown']}_crowned_{named['back']}_backed_"
-        f"{named['belly']}_bellied_{named['wings']}_winged_{named['bill']}_billed_"
-        f"{named['tail']}_tailed_{named['legs']}_legged"
-    )
+    return f"{number:03d}.{named['size']}_{named['crown']}_crowned_{named['back']}_backed"
 
 
 class Camera:

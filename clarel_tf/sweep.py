@@ -1,0 +1,125 @@
+"""A grid of runs: which ones there are, and what came out of them as one tidy table."""
+
+import csv
+import io
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from clarel_tf import files, published
+from clarel_tf.config import Config
+from clarel_tf.errors import ClarelError
+from clarel_tf.repeats import mean_and_interval
+from clarel_tf.run_folder import RunFolder
+
+MEASURES = ("zsl", "u0", "s0", "h0", "alpha", "u", "s", "h", "ausuc")
+
+
+def parse_grid(items: Sequence[str]) -> dict[str, list[Any]]:
+    """`["kappa=0,0.5,1", "seed=0,1"]` -> {"kappa": [0, 0.5, 1], "seed": [0, 1]}.
+
+    Values are JSON where they can be (numbers, true, false), else text. `lambda` stands for the
+    setting `lambda_`.
+    """
+    grid: dict[str, list[Any]] = {}
+    for item in items:
+        name, _, values = item.partition("=")
+        name = "lambda_" if name == "lambda" else name
+        if not values or name in grid:
+            raise ClarelError(f"grid {item!r}: expected NAME=VALUE,VALUE,... and each name once")
+        grid[name] = [_as_value(value) for value in values.split(",")]
+    if not grid:
+        raise ClarelError("the grid is empty: give at least one --grid=NAME=VALUE,VALUE,...")
+    return grid
+
+
+def _as_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def grid_configs(base: Config, grid: dict[str, list[Any]]) -> dict[str, Config]:
+    """The config of every point of the grid, by the name of its folder."""
+    configs = {}
+    for values in itertools.product(*grid.values()):
+        point = dict(zip(grid, values, strict=True))
+        name = ",".join(f"{key}={value}" for key, value in point.items()).replace("/", "_")
+        configs[name] = base.override(point)
+    return configs
+
+
+def collect(sweep_dir: Path, configs: dict[str, Config], grid: dict[str, list[Any]]) -> list[dict]:
+    """One row for every finished run: its settings in the grid, and its measures."""
+    rows = []
+    for name, config in configs.items():
+        folder = RunFolder(sweep_dir / name)
+        if not folder.results_path.exists():
+            continue
+        results = files.read_json(folder.results_path)
+        gzsl, plain = results["gzsl"], results["gzsl_alpha0"]
+        row = {key: value_of(config, key) for key in grid}
+        row |= {"run": name, "dataset": results["dataset"], "protocol": results["protocol"]}
+        row |= {"seed": results["seed"], "steps": results["steps"]}
+        row |= {"zsl": results["zsl"]["top1"], "alpha": results["alpha"]}
+        row |= {"ausuc": results["ausuc"]}
+        row |= {key: gzsl[key] for key in "ush"} | {f"{key}0": plain[key] for key in "ush"}
+        rows.append(row)
+    return rows
+
+
+def value_of(config: Config, name: str) -> Any:
+    """A setting of a config, whatever its section."""
+    for owner in (config, config.model, config.loss, config.training):
+        if hasattr(owner, name):
+            return getattr(owner, name)
+    raise ClarelError(f"unknown config key {name!r}")
+
+
+def write_csv(path: Path, rows: list[dict]) -> None:
+    """Writes the rows as one tidy table, or nothing but its header."""
+    text = io.StringIO()
+    columns = list(dict.fromkeys([*(rows[0] if rows else ()), *MEASURES]))
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    files.write_text(path, text.getvalue())
+
+
+def averaged(rows: list[dict], keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows with the same values of `keys` as one: means and 95 % intervals over the seeds."""
+    groups: dict[tuple, list[dict]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return [
+        dict(zip(keys, values, strict=True))
+        | {"runs": len(members)}
+        | {name: mean_and_interval([row[name] for row in members]) for name in MEASURES}
+        for values, members in groups.items()
+    ]
+
+
+def ablation_table(rows: list[dict], base: Config) -> str:
+    """Markdown: the rows of the paper's ablation that the sweep has, beside the published ones."""
+    full = [{"lambda_": base.loss.lambda_, "kappa": base.loss.kappa, **row} for row in rows]
+    lines = [
+        "| alpha | lambda | kappa | runs | u | s | H | published u | s | H |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for group in averaged(full, ["lambda_", "kappa"]):
+        for with_alpha, suffix in ((False, "0"), (True, "")):
+            ours = " | ".join(_with_interval(group[f"{key}{suffix}"]) for key in "ush")
+            row = published.find(base.dataset, with_alpha, group["lambda_"], group["kappa"])
+            theirs = f"{row.u} | {row.s} | {row.h}" if row else " |  | "
+            name = "chosen" if with_alpha else "0"
+            settings = f"{group['lambda_']} | {group['kappa']} | {group['runs']}"
+            lines.append(f"| {name} | {settings} | {ours} | {theirs} |")
+    return "\n".join(lines) + "\n"
+
+
+def _with_interval(value: dict[str, float | None]) -> str:
+    interval = value["interval"]
+    return f"{value['mean']:.1f}" + ("" if interval is None else f" ± {interval:.1f}")

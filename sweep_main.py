@@ -1,0 +1,109 @@
+"""Runs a grid of experiments, several at a time, into one table, with the paper's figures.
+
+python sweep_main.py --dataset=demo --grid=kappa=0,0.5,1 --grid=seed=0,1 --sweep_dir=sweeps/kappa
+"""
+
+import concurrent.futures
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from absl import flags
+
+from clarel_tf import cli, files
+from clarel_tf.config import Config
+from clarel_tf.errors import ClarelError
+
+_GRID = flags.DEFINE_multi_string("grid", [], "NAME=VALUE,VALUE,... of any setting; repeatable")
+_SWEEP_DIR = flags.DEFINE_string("sweep_dir", "sweeps/sweep", "folder of the sweep")
+_JOBS = flags.DEFINE_integer(
+    "jobs", None, "runs at the same time (default: one for every two cores)", lower_bound=1
+)
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "where built datasets are kept (default: that of TFDS, ~/tensorflow_datasets)"
+)
+_MANUAL_DIR = flags.DEFINE_string(
+    "manual_dir", None, "folder with the raw files of a dataset that is not built yet"
+)
+
+
+def main() -> None:
+    from clarel_tf.sweep import collect, grid_configs, parse_grid, write_csv
+
+    base = cli.config_from_flags()
+    grid = parse_grid(_GRID.value)
+    configs = grid_configs(base, grid)
+    sweep_dir = Path(_SWEEP_DIR.value)
+    _prepare_data(base)
+    cores = os.cpu_count() or 1
+    jobs = min(_JOBS.value or max(1, cores // 2), len(configs))
+    print(f"{len(configs)} runs, {jobs} at a time, in {sweep_dir}")
+    failed = []
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        running = {
+            pool.submit(_run, config, sweep_dir, name, max(1, cores // jobs)): name
+            for name, config in configs.items()
+        }
+        for done in concurrent.futures.as_completed(running):
+            name, error = running[done], done.result()
+            print(f"  {name}: {error or 'done'}")
+            failed += [name] if error else []
+            write_csv(sweep_dir / "sweep.csv", collect(sweep_dir, configs, grid))
+    _draw(sweep_dir, configs, grid, base)
+    if failed:
+        raise ClarelError(f"{len(failed)} of {len(configs)} runs failed, such as {failed[0]}")
+
+
+def _prepare_data(config: Config) -> None:
+    """Builds the dataset once, before the runs would all do it."""
+    cli.start_tensorflow()
+    from clarel_tf.dataset_loading import get_builder, prepare
+
+    prepare(get_builder(config.dataset, config.dataset_config, _DATA_DIR.value), _MANUAL_DIR.value)
+
+
+def _run(config: Config, sweep_dir: Path, name: str, threads: int) -> str | None:
+    """Runs one experiment in a process of its own; returns what went wrong, if anything did."""
+    configs = sweep_dir / "configs"
+    configs.mkdir(parents=True, exist_ok=True)
+    files.write_json(configs / f"{name}.json", config.to_dict())
+    command = [sys.executable, str(Path(__file__).with_name("train_main.py"))]
+    command += [f"--config_file={configs / name}.json", f"--run_dir={sweep_dir / name}"]
+    command += [f"--data_dir={_DATA_DIR.value}"] if _DATA_DIR.value else []
+    limits = {"TF_NUM_INTRAOP_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+    done = subprocess.run(command, env={**os.environ, **limits}, capture_output=True, text=True)
+    if done.returncode == 0:
+        return None
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    return lines[-1] if lines else f"exit code {done.returncode}"
+
+
+def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
+    from clarel_tf.sweep import ablation_table, collect, value_of
+    from clarel_tf.sweep_figures import alpha_band_figure, save_png, setting_figure
+
+    rows = collect(sweep_dir, configs, grid)
+    if not rows:
+        return
+    keys = [key for key in grid if key != "seed"]
+    curves: dict[str, list] = {}
+    for row in rows:
+        group = ", ".join(f"{key.rstrip('_')}={row[key]}" for key in keys) or "all seeds"
+        results = files.read_json(sweep_dir / row["run"] / "results.json")
+        curves.setdefault(group, []).append(results["alpha_curve"])
+    save_png(alpha_band_figure(curves), sweep_dir / "alpha.png")
+    for key in keys:
+        # Only along the axis: all other settings as in the base config, if the grid has that.
+        others = [other for other in keys if other != key and value_of(base, other) in grid[other]]
+        along = [r for r in rows if all(r[other] == value_of(base, other) for other in others)]
+        if len({row[key] for row in along}) > 1 and not isinstance(along[0][key], str):
+            save_png(setting_figure(along, key), sweep_dir / f"{key.rstrip('_')}.png")
+    table = ablation_table(rows, base)
+    files.write_text(sweep_dir / "ablation.md", table)
+    print(f"\n{table}\nWritten: {sweep_dir}/sweep.csv, ablation.md and the figures beside it")
+
+
+if __name__ == "__main__":
+    cli.define_setting_flags()
+    cli.run(main, __doc__.splitlines()[0])

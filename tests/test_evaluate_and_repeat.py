@@ -1,0 +1,109 @@
+"""evaluate_main.py and --repeats, in real processes; refusing to choose alpha on test."""
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clarel_tf.errors import ClarelError
+from clarel_tf.experiment import build_model
+from clarel_tf.repeats import mean_and_interval
+from clarel_tf.validation import calibrate
+from clarel_tf.vocabulary import build_vocabulary
+
+ROOT = Path(__file__).resolve().parent.parent
+SMALL = [
+    *("--embedding_size=16", "--word_size=8", "--filters=8,8", "--lstm_units=8", "--max_tokens=12"),
+    *("--steps=12", "--batch_size=16", "--captions=2", "--warmup_steps=2", "--checkpoint_every=6"),
+]
+
+
+def run(program: str, *flags: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(ROOT / program), *flags]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env=dict(os.environ)
+    )
+
+
+@pytest.fixture(scope="module")
+def repeated(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("repeats")
+    flags = [f"--data_dir={folder / 'data'}", f"--run_dir={folder / 'run'}", "--repeats=2", *SMALL]
+    done = run("train_main.py", *flags)
+    assert done.returncode == 0, done.stderr
+    return folder, flags, done
+
+
+def test_repeats_have_their_own_seeds_and_folders(repeated):
+    folder, _, done = repeated
+    summary = json.loads((folder / "run" / "repeats.json").read_text())
+    results = [
+        json.loads((folder / "run" / f"seed_{seed}" / "results.json").read_text())
+        for seed in (0, 1)
+    ]
+    assert [one["seed"] for one in results] == [0, 1] == summary["seeds"]
+    values = [one["gzsl"]["h"] for one in results]
+    assert summary["measures"]["h"]["mean"] == pytest.approx(statistics.mean(values))
+    # Two values: t(0.975, 1) = 12.706, times their standard deviation over the root of 2.
+    expected = 12.7062 * statistics.stdev(values) / 2**0.5
+    assert summary["measures"]["h"]["interval"] == pytest.approx(expected, rel=1e-4)
+    assert "2 repeats, seeds 0 to 1" in done.stdout
+
+
+def test_a_series_goes_on_where_it_stopped(repeated):
+    folder, flags, _ = repeated
+    before = (folder / "run" / "seed_0" / "results.json").stat().st_mtime_ns
+    shutil.rmtree(folder / "run" / "seed_1")
+    (folder / "run" / "repeats.json").rename(folder / "before.json")
+    assert run("train_main.py", *flags).returncode == 0
+    assert (folder / "run" / "seed_0" / "results.json").stat().st_mtime_ns == before
+    assert (folder / "run" / "repeats.json").read_text() == (folder / "before.json").read_text()
+
+
+def test_evaluating_again_gives_the_same_measures(repeated):
+    folder, _, _ = repeated
+    run_dir = folder / "run" / "seed_0"
+    before = {name: (run_dir / name).read_text() for name in ("evaluation.json", "report.html")}
+    for name in before:
+        (run_dir / name).unlink()
+    done = run("evaluate_main.py", f"--run_dir={run_dir}", f"--data_dir={folder / 'data'}")
+    assert done.returncode == 0, done.stderr
+    assert "leave_own_out" in done.stdout and "AP@50" in done.stdout
+    assert {name: (run_dir / name).read_text() for name in before} == before
+
+
+def test_what_is_not_a_finished_run_is_refused(tmp_path):
+    for flags, message in (
+        ([], "--run_dir is missing"),
+        ([f"--run_dir={tmp_path}"], "holds no finished run"),
+    ):
+        done = run("evaluate_main.py", *flags)
+        assert done.returncode == 1
+        assert done.stderr.startswith("error: ") and message in done.stderr
+
+
+def test_a_damaged_model_is_named(repeated, tmp_path):
+    run_dir = tmp_path / "run"
+    shutil.copytree(repeated[0] / "run" / "seed_0", run_dir)
+    model = run_dir / "model.keras"
+    model.write_bytes(model.read_bytes()[:-2000])
+    done = run("evaluate_main.py", f"--run_dir={run_dir}", f"--data_dir={repeated[0] / 'data'}")
+    assert done.returncode == 1
+    assert f"error: {model} is missing or damaged" in done.stderr
+
+
+def test_alpha_is_never_chosen_on_test(splits, small_config):
+    support = splits["trainval"]
+    words = build_vocabulary(c for captions in support.captions for c in captions)
+    model = build_model(small_config, words, support, 6)
+    with pytest.raises(ClarelError, match="alpha must not be chosen on 'test_seen'"):
+        calibrate(model, splits["test_seen"], splits["test_unseen"], [support])
+
+
+def test_a_single_run_has_no_interval():
+    assert mean_and_interval([3.0]) == {"mean": 3.0, "interval": None}
