@@ -130,12 +130,12 @@ def test_example_of_the_readme_builds_by_command(tmp_path):
     assert done.returncode == 0, done.stderr
     splits = load_splits(get_builder("pairs", "beam", str(tmp_path / "data")))
     assert {name: len(split) for name, split in splits.items()} == {
-        "train": 6,
-        "val_seen": 2,
-        "val_unseen": 4,
-        "trainval": 12,
-        "test_seen": 3,
-        "test_unseen": 5,
+        "train": 6 * 13,
+        "val_seen": 6 * 3,
+        "val_unseen": 2 * 16,
+        "trainval": 8 * 16,
+        "test_seen": 8 * 4,
+        "test_unseen": 2 * 20,
     }
 
 
