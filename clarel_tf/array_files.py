@@ -39,7 +39,7 @@ def read_mat(
 def read_npz(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
     """Those of the `wanted` arrays that a `.npz` file has; pickled ones are refused."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {key: archive[key] for key in wanted if key in archive.files}
     except FileNotFoundError as error:
         raise ClarelError(f"cannot read {path}: no such file") from error

@@ -1,0 +1,143 @@
+"""Declarative test of the builder; folders that are written, built and read back."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+
+from clarel_tf.dataset_format import SPLITS
+from clarel_tf.dataset_loading import class_names, get_builder, load_splits
+from clarel_tf.pairs_splits import SplitShares
+from tests.pairs_data import (
+    assert_same_as,
+    build,
+    made_splits,
+    make_data,
+    write_features,
+    write_folder,
+    write_table,
+)
+
+from . import pairs_dataset_builder
+
+HERE = Path(__file__).resolve().parent
+
+
+class PairsTest(tfds.testing.DatasetBuilderTestCase):
+    DATASET_CLASS = pairs_dataset_builder.Builder
+    SPLITS = {
+        "train": 2,
+        "val_seen": 2,
+        "val_unseen": 2,
+        "trainval": 6,
+        "test_seen": 3,
+        "test_unseen": 3,
+    }
+    OVERLAPPING_SPLITS = ["trainval"]  # made of the first three
+
+
+def test_round_trip_with_made_splits(tmp_path):
+    rows = make_data(6, 4, range(2, 41), width=5)
+    rows += make_data(7, 1, range(2, 3), width=5)[6:]  # a class of one image
+    builder = build(write_folder(tmp_path / "mine", rows), tmp_path / "data")
+    assert builder.builder_config.name == "plain"
+    assert_same_as(rows, made_splits(rows, SplitShares()), builder)
+
+
+def test_round_trip_of_parts_with_shares_from_a_file(tmp_path):
+    rows = make_data(5, 4, range(1, 4), width=3)
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for part, (table, features) in enumerate(
+        [(slice(7), slice(12)), (slice(7, 99), slice(12, 99))]
+    ):
+        write_table(folder / f"table-{part}.jsonl", rows[table])
+        write_features(folder / f"features-{part}.npz", rows[features])
+    (folder / "splits.json").write_text('{"seed": 4, "unseen_classes": 0.4}')
+    builder = build(folder, tmp_path / "data")
+    assert_same_as(rows, made_splits(rows, SplitShares(seed=4, unseen_classes=0.4)), builder)
+
+
+@pytest.mark.parametrize("config", ["plain", "beam"])
+def test_round_trip_with_splits_of_the_table(tmp_path, config):
+    rows = make_data(3, 3, range(1, 3), width=2)
+    splits = ["train", "val_seen", "test_seen", "val_unseen", "test_seen", "val_unseen"]
+    splits += ["test_unseen"] * 3
+    for row, split in zip(rows, splits, strict=True):
+        row["split"] = split
+    builder = build(write_folder(tmp_path / "mine", rows), tmp_path / "data", config)
+    assert_same_as(rows, splits, builder)
+
+
+def test_a_second_build_does_nothing_and_another_process_knows_the_names(tmp_path):
+    rows = make_data(4, 3, range(1, 3), width=2)
+    folder = write_folder(tmp_path / "mine", rows)
+    data = tmp_path / "data"
+    build(folder, data)
+    before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
+    (folder / "table.csv").write_text("no longer a table")  # must not even be read
+    build(folder, data)
+    assert {path: path.stat().st_mtime_ns for path in data.rglob("*")} == before
+    code = (
+        "import sys; from clarel_tf.dataset_loading import *;"
+        "names = class_names(get_builder('pairs', data_dir=sys.argv[1]));"
+        "sys.stdout.buffer.write('|'.join(names).encode())"
+    )
+    command = [sys.executable, "-c", code, str(data)]
+    done = subprocess.run(command, capture_output=True, check=True, cwd=HERE.parent.parent)
+    assert done.stdout.decode().split("|") == [f"Vögel {label:03d}" for label in range(4)]
+
+
+def test_beam_gives_what_plain_gives(tmp_path):
+    rows = make_data(40, 100, range(1, 5), width=16)
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    order = np.random.default_rng(1).permutation(len(rows))
+    for part in range(5):
+        write_table(folder / f"table-{part}.csv", rows[part::5])
+    for part in range(3):
+        write_features(folder / f"features-{part}.npz", [rows[i] for i in order[part::3]])
+    plain = build(folder, tmp_path / "data", "plain")
+    beam = build(folder, tmp_path / "data", "beam", beam_runner="DirectRunner")
+    assert class_names(plain) == class_names(beam)
+    for name in SPLITS:
+        both = []
+        for builder in (plain, beam):
+            examples = list(builder.as_dataset(split=name).as_numpy_iterator())
+            both.append(sorted(examples, key=lambda example: example["image_id"]))
+        assert len(both[0]) == len(both[1]) > 0
+        for ours, theirs in zip(*both, strict=True):
+            assert ours.keys() == theirs.keys()
+            for key in ours:
+                np.testing.assert_array_equal(ours[key], theirs[key])
+    assert_same_as(rows, made_splits(rows, SplitShares()), beam)
+
+
+def test_example_of_the_readme_builds_by_command(tmp_path):
+    text = (HERE / "README.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    table = (tmp_path / "my_birds" / "table.csv").read_text().splitlines()
+    assert "\n".join(table[:2]) in text
+    command = [sys.executable, "-m", "tensorflow_datasets.scripts.cli.main", "build", str(HERE)]
+    command += ["--config=beam", "--manual_dir=my_birds", f"--data_dir={tmp_path / 'data'}"]
+    command += ["--beam_pipeline_options=runner=DirectRunner"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    splits = load_splits(get_builder("pairs", "beam", str(tmp_path / "data")))
+    assert {name: len(split) for name, split in splits.items()} == {
+        "train": 6 * 13,
+        "val_seen": 6 * 3,
+        "val_unseen": 2 * 16,
+        "trainval": 8 * 16,
+        "test_seen": 8 * 4,
+        "test_unseen": 2 * 20,
+    }
+
+
+if __name__ == "__main__":
+    tfds.testing.test_main()
