@@ -12,6 +12,8 @@ setup(
     name="clarel_tf",
     version=VERSION,
     description="Zero-shot classification by retrieval (CLAREL) in TensorFlow and Keras",
+    # Makes an editable install a plain path entry, which also works from the clone's parent folder.
+    package_dir={"": "."},
     packages=find_packages(include=["clarel_tf", "clarel_tf.*"]),
     python_requires=">=3.10",
     install_requires=[

@@ -17,7 +17,9 @@ _HOME_OF_NAME = {
     "ModelConfig": "clarel_tf.config",
     "TrainingConfig": "clarel_tf.config",
     "build_vocabulary": "clarel_tf.vocabulary",
+    "class_names": "clarel_tf.dataset_loading",
     "get_builder": "clarel_tf.dataset_loading",
+    "load_model": "clarel_tf.model",
     "load_splits": "clarel_tf.dataset_loading",
     "pairwise_distances_numpy": "clarel_tf.distances",
     "preset": "clarel_tf.config",
@@ -30,3 +32,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME_OF_NAME:
         raise AttributeError(f"module 'clarel_tf' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME_OF_NAME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -16,7 +16,7 @@ class NearestClasses(NamedTuple):
 
     Attributes:
       seen, unseen: int [N], labels.
-      seen_distance, unseen_distance: float [N].
+      seen_distance, unseen_distance: float64 [N].
     """
 
     seen: np.ndarray
@@ -31,7 +31,7 @@ class NearestClasses(NamedTuple):
 
     def turning_points(self) -> np.ndarray:
         """The alpha above which each image is given to its unseen class, float [N]."""
-        return self.unseen_distance.astype(np.float64) / self.seen_distance - 1.0
+        return self.unseen_distance / self.seen_distance - 1.0
 
 
 def nearest_classes(
@@ -48,7 +48,9 @@ def nearest_classes(
     for chosen in (is_seen, ~is_seen):
         columns = np.flatnonzero(chosen)
         best = distances[:, columns].argmin(axis=1)
-        sides += [classes[columns][best], distances[np.arange(len(distances)), columns[best]]]
+        nearest = distances[np.arange(len(distances)), columns[best]]
+        # In double precision, so that an alpha of any type gives the same answer.
+        sides += [classes[columns][best], nearest.astype(np.float64)]
     return NearestClasses(*sides)
 
 

@@ -46,6 +46,8 @@ class CheckpointFolder:
                 complaints.append(
                     f"checkpoint {self._path(step)} is damaged ({error}); passed over"
                 )
+                # Out of the way: it must not count as the newest when old ones are deleted.
+                self._path(step).rename(self._path(step).with_suffix(".damaged"))
         return 0, complaints
 
     def steps(self) -> list[int]:

@@ -63,6 +63,9 @@ def config_from_flags() -> Config:
     else:
         is_demo = given.get("dataset", Config.dataset) == "demo"
         base = preset(flags.FLAGS.preset or ("tiny" if is_demo else "paper"))
+    steps = given.get("steps", base.training.steps)
+    if "warmup_steps" not in given and base.training.warmup_steps >= steps > 0:
+        given["warmup_steps"] = steps // 10  # the preset's is meant for more steps
     return base.override(given)
 
 
@@ -109,7 +112,7 @@ def run(main: Callable[[], None], about: str) -> None:
         except ClarelError as error:
             _fail(str(error))
         except KeyboardInterrupt:
-            _fail("stopped; the same command goes on from the last checkpoint")
+            _fail("stopped; the same command goes on from the last checkpoint", code=130)
 
     app.run(guarded, flags_parser=parse)
 
@@ -130,7 +133,7 @@ def start_tensorflow() -> None:
             import tensorflow as tf
 
             tf.config.list_logical_devices()
-        except BaseException:
+        except Exception:
             aside.seek(0)
             os.write(real_stderr, aside.read())
             raise
@@ -139,9 +142,9 @@ def start_tensorflow() -> None:
             os.close(real_stderr)
 
 
-def _fail(message: str) -> typing.NoReturn:
+def _fail(message: str, code: int = 1) -> typing.NoReturn:
     print("error: " + " ".join(message.split()), file=sys.stderr)
-    sys.exit(1)
+    sys.exit(code)
 
 
 def help_text(about: str) -> str:
@@ -159,8 +162,9 @@ def help_text(about: str) -> str:
         groups[title].append(_flag_help(name, flag, default))
     body = [f"{title}\n" + "\n".join(rows) for title, rows in groups.items() if rows]
     if has_settings:
-        body.append(
-            "Defaults of the last four groups are the paper's; a preset changes some of them."
+        about += (
+            " Defaults in brackets are the paper's; a preset changes some of them, and the demo "
+            "dataset has preset 'tiny' unless another one is given."
         )
     return "\n\n".join([textwrap.fill(about, 96), *body])
 

@@ -214,20 +214,23 @@ def _convert(field: dataclasses.Field, value: Any) -> Any:
 def _check(field: dataclasses.Field, value: Any) -> None:
     """Raises with the name of the key when `value` has the wrong type or is out of bounds."""
     bounds = field.metadata
+    name = field.name.rstrip("_")
     is_tuple = typing.get_origin(field.type) is tuple
     kind = int if is_tuple else field.type
     items = value if is_tuple and isinstance(value, tuple) else (value,)
     if is_tuple and (not isinstance(value, tuple) or not value):
-        raise ClarelError(f"{field.name} must be a list of {kind.__name__}, not {value!r}")
+        raise ClarelError(f"{name} must be a list of {kind.__name__}, not {value!r}")
     for item in items:
-        if type(item) is not kind or (kind is float and not math.isfinite(item)):
-            raise ClarelError(f"{field.name} must be of type {kind.__name__}, not {item!r}")
+        if type(item) is not kind:
+            raise ClarelError(f"{name} must be of type {kind.__name__}, not {item!r}")
+        if kind is float and not math.isfinite(item):
+            raise ClarelError(f"{name} must be a finite number, not {item}")
         if bounds["choices"] and item not in bounds["choices"]:
             allowed = ", ".join(bounds["choices"])
-            raise ClarelError(f"{field.name} must be one of {allowed}, not {item!r}")
+            raise ClarelError(f"{name} must be one of {allowed}, not {item!r}")
         if bounds["low"] is not None and item < bounds["low"]:
-            raise ClarelError(f"{field.name} must be at least {bounds['low']}, not {item}")
+            raise ClarelError(f"{name} must be at least {bounds['low']}, not {item}")
         if bounds["above"] is not None and item <= bounds["above"]:
-            raise ClarelError(f"{field.name} must be above {bounds['above']}, not {item}")
+            raise ClarelError(f"{name} must be above {bounds['above']}, not {item}")
         if bounds["high"] is not None and item > bounds["high"]:
-            raise ClarelError(f"{field.name} must be at most {bounds['high']}, not {item}")
+            raise ClarelError(f"{name} must be at most {bounds['high']}, not {item}")

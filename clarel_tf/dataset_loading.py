@@ -46,11 +46,18 @@ class Split:
         )
 
     def fingerprints(self) -> dict[str, str]:
-        """Hashes of which images these are, and of their features, whatever their order."""
+        """Hashes of which images of which classes these are, of their features and captions.
+
+        They do not depend on the order of the images.
+        """
         order = np.argsort(self.image_ids)
-        ids = "\n".join(self.image_ids[order].tolist()).encode("utf-8")
-        features = np.ascontiguousarray(self.image_features[order]).tobytes()
-        return {"images": _short_hash(ids), "features": _short_hash(features)}
+        names = [f"{self.image_ids[i]}\t{self.labels[i]}" for i in order]
+        captions = [b"\n".join(self.captions[i]) for i in order]
+        return {
+            "images": _short_hash("\n".join(names).encode("utf-8")),
+            "features": _short_hash(np.ascontiguousarray(self.image_features[order]).tobytes()),
+            "captions": _short_hash(b"\n\n".join(captions)),
+        }
 
 
 def get_builder(
@@ -94,9 +101,12 @@ def prepare(builder: tfds.core.DatasetBuilder, manual_dir: str | None = None) ->
         )
     if needs_files and not Path(manual_dir).is_dir():
         raise ClarelError(f"manual_dir {manual_dir} is not a folder")
-    builder.download_and_prepare(
-        download_config=tfds.download.DownloadConfig(manual_dir=manual_dir)
-    )
+    try:
+        builder.download_and_prepare(
+            download_config=tfds.download.DownloadConfig(manual_dir=manual_dir)
+        )
+    except OSError as error:
+        raise ClarelError(f"cannot build the dataset in {builder.data_path}: {error}") from error
 
 
 def load_splits(

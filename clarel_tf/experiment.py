@@ -36,9 +36,15 @@ def run_experiment(
       restart: delete a run that is there instead of going on with it.
     """
     folder = RunFolder(run_dir)
-    folder.open(config, restart)
-    splits = apply_protocol(splits, config.protocol)
-    fingerprints = {name: split.fingerprints() for name, split in splits.items()}
+    names = class_names or default_class_names(splits)
+    with folder.opened(config, restart):
+        return _run_in(folder, config, apply_protocol(splits, config.protocol), names)
+
+
+def _run_in(
+    folder: RunFolder, config: Config, splits: dict[str, Split], class_names: Sequence[str]
+) -> dict[str, Any]:
+    fingerprints = data_fingerprints(config, splits)
     folder.check_data(fingerprints)
     if folder.results_path.exists():
         print(f"The run in {folder.path} is finished already; --restart would run it again.")
@@ -51,8 +57,7 @@ def run_experiment(
     calibration = files.read_json(folder.calibration_path)
 
     model = _train_phase(config, splits["trainval"], folder.path, "2/2 trainval")
-    names = class_names or default_class_names(splits)
-    evaluation = evaluate_fully(model, splits, calibration, names, config.seed)
+    evaluation = evaluate_fully(model, splits, calibration, class_names, config.seed)
     files.write_json(folder.evaluation_path, evaluation)
     results = {
         "dataset": config.dataset,
@@ -71,6 +76,14 @@ def run_experiment(
     # Last of all: a run with results is finished.
     files.write_json(folder.results_path, results)
     return results
+
+
+def data_fingerprints(config: Config, splits: dict[str, Split]) -> dict[str, Any]:
+    """What a result depends on besides the config: the splits and the word vectors."""
+    fingerprints: dict[str, Any] = {name: split.fingerprints() for name, split in splits.items()}
+    if config.word_vectors:
+        fingerprints["word_vectors"] = files.file_fingerprint(config.word_vectors)
+    return fingerprints
 
 
 def default_class_names(splits: dict[str, Split]) -> list[str]:
@@ -110,7 +123,7 @@ def build_model(config: Config, vocabulary: list[str], split: Split, num_classes
         print(
             f"Word vectors: {len(vocabulary) - len(vectors.missing)} of {len(vocabulary)} words "
             f"found in {config.word_vectors}"
-            + (f"; missing: {', '.join(vectors.missing[:8])} ..." if vectors.missing else "")
+            + (f"; missing words: {', '.join(vectors.missing[:8])}, ..." if vectors.missing else "")
         )
     else:
         print(f"Word vectors: none given, {len(vocabulary)} word embeddings are learned")
@@ -124,15 +137,14 @@ def build_model(config: Config, vocabulary: list[str], split: Split, num_classes
     )
     if vectors is not None:
         model.text_tower.set_word_vectors(vectors.matrix)
+    model.words_without_vector = len(vectors.missing) if vectors else 0
     return model
 
 
 def _word_vector_report(config: Config, model: Clarel) -> dict[str, Any]:
-    words = model.text_tower.words.numpy()[2:]
-    without = int((~words.any(axis=1)).sum()) if config.word_vectors else 0
     return {
         "file": Path(config.word_vectors).name or None,
         "frozen": model.frozen_words,
-        "words": len(words),
-        "missing": without,
+        "words": len(model.vocabulary),
+        "missing": model.words_without_vector,
     }

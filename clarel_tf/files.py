@@ -1,6 +1,7 @@
 """Writing files so that a killed process leaves the old file or the new one, never half of one."""
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -53,3 +54,17 @@ def remove_partial_files(folder: Path) -> None:
     """Deletes what a killed writer left in `folder`."""
     for leftover in Path(folder).glob(".*.partial.*"):
         leftover.unlink(missing_ok=True)
+
+
+def file_fingerprint(path: str | Path) -> str:
+    """A hash of the size, the beginning and the end of a file, which may have gigabytes."""
+    edge = 1 << 20
+    try:
+        with open(path, "rb") as handle:
+            size = os.fstat(handle.fileno()).st_size
+            digest = hashlib.sha256(str(size).encode() + handle.read(edge))
+            handle.seek(max(0, size - edge))
+            digest.update(handle.read(edge))
+    except OSError as error:
+        raise ClarelError(f"cannot read {path}: {error.strerror}") from error
+    return digest.hexdigest()[:16]

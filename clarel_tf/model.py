@@ -1,7 +1,9 @@
 """`Clarel`: the two towers, their classification heads, and one training step."""
 
 import dataclasses
+import zipfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -11,12 +13,22 @@ import tensorflow as tf
 from clarel_tf import losses
 from clarel_tf.config import LossConfig, ModelConfig
 from clarel_tf.distances import pairwise_distances
+from clarel_tf.errors import ClarelError
 from clarel_tf.image_tower import ImageTower
 from clarel_tf.text_tower import TextTower
 from clarel_tf.training_history import METRICS
 from clarel_tf.vocabulary import Tokenizer
 
 Batch = dict[str, tf.Tensor]
+
+
+def load_model(path: str | Path) -> "Clarel":
+    """Reads a `.keras` file in Keras's safe mode: nothing in it is executed."""
+    try:
+        return keras.saving.load_model(path)
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        brief = " ".join(str(error).split())[:200]
+        raise ClarelError(f"{path} is missing or damaged ({brief})") from error
 
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
@@ -84,6 +96,7 @@ class Clarel(keras.Model):
         for classifier in (self.text_classifier, self.image_classifier):
             classifier.build((None, settings.embedding_size))
         self.built = True
+        self._compile_embedders()
 
     def call(self, batch: Batch, training: bool = False) -> tuple[tf.Tensor, tf.Tensor]:
         """(image embeddings, text embeddings), both float32 [B, E]."""
@@ -151,34 +164,44 @@ class Clarel(keras.Model):
 
     def embed_images(self, image_features: np.ndarray, batch_size: int = 1024) -> np.ndarray:
         """Image features, [N, D] -> embeddings, float32 [N, E]."""
-        features = np.asarray(image_features, np.float32).reshape(-1, self.feature_size)
+        features = np.asarray(image_features, np.float32)
+        if features.ndim != 2 or features.shape[1] != self.feature_size:
+            raise ClarelError(
+                f"image features must have shape [N, {self.feature_size}], "
+                f"not {list(features.shape)}"
+            )
         return self._in_batches(self._embed_image_batch, features, batch_size)
 
-    def embed_texts(self, texts: Sequence[str], batch_size: int = 512) -> np.ndarray:
+    def embed_texts(self, texts: Sequence[str | bytes], batch_size: int = 512) -> np.ndarray:
         """N sentences -> embeddings, float32 [N, E]."""
-        texts = np.array([text.encode("utf-8", "replace") for text in texts], object)
+        if isinstance(texts, (str, bytes)):
+            raise ClarelError("embed_texts takes a list of sentences, not a single one")
+        texts = [
+            text.encode("utf-8", "replace") if isinstance(text, str) else text for text in texts
+        ]
+        texts = np.array(texts, object)
         return self._in_batches(self._embed_text_batch, texts, batch_size)
 
     def embed_token_ids(self, token_ids: np.ndarray, batch_size: int = 512) -> np.ndarray:
         """Token ids, int32 [N, T] -> embeddings, float32 [N, E]."""
         return self._in_batches(self._embed_token_batch, token_ids, batch_size)
 
-    @tf.function(reduce_retracing=True)
-    def _embed_image_batch(self, image_features: tf.Tensor) -> tf.Tensor:
-        return self.image_tower(image_features)
-
-    @tf.function(reduce_retracing=True)
-    def _embed_text_batch(self, texts: tf.Tensor) -> tf.Tensor:
-        return self.text_tower(self.tokenizer(texts))
-
-    @tf.function(reduce_retracing=True)
-    def _embed_token_batch(self, token_ids: tf.Tensor) -> tf.Tensor:
-        return self.text_tower(token_ids)
+    def _compile_embedders(self) -> None:
+        """One graph for every kind of input, whatever the size of the batch."""
+        features = tf.TensorSpec([None, self.feature_size], tf.float32)
+        tokens = tf.TensorSpec([None, self.model_settings.max_tokens], tf.int32)
+        self._embed_image_batch = tf.function(self.image_tower.__call__, [features])
+        self._embed_token_batch = tf.function(self.text_tower.__call__, [tokens])
+        self._embed_text_batch = tf.function(
+            lambda texts: self.text_tower(self.tokenizer(texts)), [tf.TensorSpec([None], tf.string)]
+        )
 
     def _in_batches(self, embed: Callable, inputs: np.ndarray, batch_size: int) -> np.ndarray:
         blocks = [np.zeros((0, self.model_settings.embedding_size), np.float32)]
         for start in range(0, len(inputs), batch_size):
-            blocks.append(embed(tf.constant(inputs[start : start + batch_size])).numpy())
+            block = inputs[start : start + batch_size]
+            kind = tf.string if block.dtype == object else block.dtype
+            blocks.append(embed(tf.constant(block, kind)).numpy())
         return np.concatenate(blocks)
 
     def get_config(self):

@@ -34,3 +34,10 @@ def make_optimizer(settings: TrainingConfig) -> keras.optimizers.Optimizer:
     if settings.optimizer == "sgd":
         return keras.optimizers.SGD(momentum=settings.momentum, **common)
     return keras.optimizers.Adam(**common)
+
+
+def schedule_value(
+    schedule: float | keras.optimizers.schedules.LearningRateSchedule, step: int
+) -> float:
+    """The learning rate that step number `step` (from 0) is taken with."""
+    return float(schedule(step)) if callable(schedule) else schedule

@@ -2,7 +2,7 @@
 
 Each caption starts at a multiple of 4 and has at least two empty slots behind it:
 
-    a small bird with a red head . . | it is blue . | ...      ('.' is an empty slot)
+    a small bird with a red head . . . . . | it is blue . . . . . | ...    ('.' is an empty slot)
 
 so a convolution of width 3 never sees a neighbouring caption, neither here nor after one max-pool
 of 2 (one empty slot is left then), and that max-pool is a reshape. After the second max-pool the
@@ -23,13 +23,13 @@ class PackedCaptions(NamedTuple):
 
     Attributes:
       token_ids: int32 [S], 0 in empty slots.
-      masks: float32 [S, 1], [S/2, 1] and [S/4, 1]: 1 where a slot holds something, before the
-        first, between the two and after the second max-pool.
+      masks: float32 [S, 1] and [S/2, 1]: 1 where a slot holds something, before the first
+        max-pool and between the two.
       steps: how the recurrent layer walks over the S/4 pooled slots.
     """
 
     token_ids: tf.Tensor
-    masks: tuple[tf.Tensor, tf.Tensor, tf.Tensor]
+    masks: tuple[tf.Tensor, tf.Tensor]
     steps: "RecurrentSteps"
 
 
@@ -62,8 +62,8 @@ def pack_captions(token_ids: tf.Tensor) -> PackedCaptions:
     """
     limit = token_ids.shape[1]
     lengths = tf.math.count_nonzero(token_ids, axis=1, dtype=tf.int32)
-    slots = tf.where(lengths > 0, (lengths + 2 + 3) // 4 * 4, 0)
-    widest = (limit + 2 + 3) // 4 * 4
+    slots = tf.where(lengths > 0, SLOTS_PER_STEP * _ceil_divide(lengths + 2), 0)
+    widest = SLOTS_PER_STEP * _ceil_divide(limit + 2)
     padded = tf.pad(token_ids, [[0, 0], [0, widest - limit]])
     packed = tf.boolean_mask(padded, tf.range(widest) < slots[:, tf.newaxis])
     # Four more empty slots: TensorFlow's convolution cannot take a sequence without any.
@@ -71,11 +71,10 @@ def pack_captions(token_ids: tf.Tensor) -> PackedCaptions:
 
     mask = tf.cast(packed[:, tf.newaxis] != 0, tf.float32)
     half = tf.reduce_max(tf.reshape(mask, [-1, 2, 1]), axis=1)
-    quarter = tf.reduce_max(tf.reshape(half, [-1, 2, 1]), axis=1)
 
     first_slots = tf.cumsum(slots, exclusive=True) // SLOTS_PER_STEP
     steps = _recurrent_steps(first_slots, _ceil_divide(lengths), _ceil_divide(limit))
-    return PackedCaptions(packed, (mask, half, quarter), steps)
+    return PackedCaptions(packed, (mask, half), steps)
 
 
 def _ceil_divide(length):

@@ -17,6 +17,7 @@ def apply_protocol(splits: dict[str, Split], protocol: str) -> dict[str, Split]:
     """
     _check_test_is_apart(splits)
     if protocol == "paper":
+        _check_seen_classes_are_trained(splits)
         return splits
     test_ids = splits["test_seen"].image_ids
     cleaned = dict(splits)
@@ -26,16 +27,34 @@ def apply_protocol(splits: dict[str, Split], protocol: str) -> dict[str, Split]:
             raise ClarelError(
                 f"split {name!r} has no image that is not also in test_seen; use protocol=paper"
             )
+    _check_seen_classes_are_trained(cleaned)
     return cleaned
 
 
 def _check_test_is_apart(splits: dict[str, Split]) -> None:
     """Training on a test image, or on an unseen class, would make every figure worthless."""
-    for name in ("test_seen", "test_unseen"):
-        shared = np.intersect1d(splits["trainval"].image_ids, splits[name].image_ids)
+    for first, second in (
+        ("trainval", "test_seen"),
+        ("trainval", "test_unseen"),
+        ("test_seen", "test_unseen"),
+        ("train", "val_seen"),
+        ("train", "val_unseen"),
+    ):
+        shared = np.intersect1d(splits[first].image_ids, splits[second].image_ids)
         if shared.size:
-            raise ClarelError(f"image '{shared[0]}' is both in trainval and in {name}")
-    for training, held_out in (("trainval", "test_unseen"), ("train", "val_unseen")):
-        shared = np.intersect1d(splits[training].labels, splits[held_out].labels)
+            raise ClarelError(f"image '{shared[0]}' is both in {first} and in {second}")
+    for first, second in (
+        ("trainval", "test_unseen"),
+        ("train", "test_unseen"),
+        ("train", "val_unseen"),
+    ):
+        shared = np.intersect1d(splits[first].labels, splits[second].labels)
         if shared.size:
-            raise ClarelError(f"class {shared[0]} is both in {training} and in {held_out}")
+            raise ClarelError(f"class {shared[0]} is both in {first} and in {second}")
+
+
+def _check_seen_classes_are_trained(splits: dict[str, Split]) -> None:
+    for training, testing in (("train", "val_seen"), ("trainval", "test_seen")):
+        untrained = np.setdiff1d(splits[testing].labels, splits[training].labels)
+        if untrained.size:
+            raise ClarelError(f"class {untrained[0]} is in {testing}, but not in {training}")

@@ -12,7 +12,7 @@ def results_table(results: dict[str, Any]) -> str:
         "",
         f"{'':24}{'u':>8}{'s':>8}{'H':>8}",
     ]
-    chosen = f"alpha = {results['alpha']:.4f} (chosen)"
+    chosen = f"alpha = {results['alpha']:.4g} (chosen)"
     for name, scores in (("alpha = 0", results["gzsl_alpha0"]), (chosen, results["gzsl"])):
         lines.append(f"{name:24}{scores['u']:8.1f}{scores['s']:8.1f}{scores['h']:8.1f}")
     lines += ["", f"ZSL (unseen classes alone): {results['zsl']['top1']:.1f}"]
@@ -26,7 +26,7 @@ def evaluation_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str
         for alpha, key in ((0.0, "gzsl_alpha0"), (results["alpha"], "gzsl")):
             gzsl = "".join(f"{scores[key][name]:8.1f}" for name in "ush")
             rest = f"{scores['zsl']['top1']:8.1f}{scores['ausuc']:8.1f}"
-            lines.append(f"{kind:16}{alpha:9.4f}{gzsl}{rest}")
+            lines.append(f"{kind:16}{alpha:9.4g}{gzsl}{rest}")
     lines += ["", f"{'captions':16}{'H':>8}{'std':>8}{'ZSL':>8}{'std':>8}"]
     for point in evaluation["captions_curve"]:
         values = "".join(f"{point[key]:8.1f}" for key in ("h", "h_std", "zsl", "zsl_std"))

@@ -1,6 +1,10 @@
 """The folder of a run: what is in it, and whether a command may go on with it."""
 
+import contextlib
+import fcntl
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,28 +31,47 @@ class RunFolder:
         self.results_path = self.path / "results.json"
         self._data_path = self.path / "data.json"
 
-    def open(self, config: Config, restart: bool = False) -> None:
-        """Makes the folder, or checks that the run in it is this one.
+    @contextlib.contextmanager
+    def opened(self, config: Config, restart: bool = False) -> Iterator[None]:
+        """Makes the folder, or checks that the run in it is this one, and keeps others out of it.
 
         Args:
           restart: delete a run that is there instead of going on with it.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ClarelError(f"run_dir {self.path} is a file, not a folder")
-        if restart and self.config_path.exists():
-            shutil.rmtree(self.path)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with _only_process(self.path):
+                self._claim(config, restart)
+                yield
+        except OSError as error:
+            raise ClarelError(f"cannot write to run_dir {self.path}: {error}") from error
+
+    def _claim(self, config: Config, restart: bool) -> None:
         if self.config_path.exists():
-            _refuse_changes(self.config_path, config)
-            return
-        if self.path.exists() and any(self.path.iterdir()):
+            # A run that failed before its first checkpoint has nothing to lose.
+            if restart or not any(self.path.rglob("step_*.npz")):
+                self._clear()
+            else:
+                _refuse_changes(self.config_path, config)
+        elif any(item.name != _LOCK for item in self.path.iterdir()):
             raise ClarelError(
                 f"run_dir {self.path} is not empty and holds no run; name a new folder"
             )
-        try:
-            self.validation.mkdir(parents=True, exist_ok=True)
+        if not self.config_path.exists():
             files.write_json(self.config_path, config.to_dict())
-        except OSError as error:
-            raise ClarelError(f"cannot write to run_dir {self.path}: {error.strerror}") from error
+        self.validation.mkdir(exist_ok=True)
+        for folder in (self.path, self.validation):
+            files.remove_partial_files(folder)
+
+    def _clear(self) -> None:
+        """Deletes the run; config.json goes last, so that a broken deletion is still a run."""
+        for item in self.path.iterdir():
+            if item.name in (_LOCK, self.config_path.name):
+                continue
+            shutil.rmtree(item) if item.is_dir() else item.unlink()
+        self.config_path.unlink()
 
     def check_data(self, fingerprints: dict[str, Any]) -> None:
         """Refuses to go on with data that changed since the run began."""
@@ -56,9 +79,25 @@ class RunFolder:
             files.write_json(self._data_path, fingerprints)
         elif files.read_json(self._data_path) != fingerprints:
             raise ClarelError(
-                f"the dataset is not the one that the run in {self.path} began with; "
-                "name a new --run_dir, or --restart"
+                f"the dataset or the word vectors are not those that the run in {self.path} began "
+                "with; name a new run_dir, or restart it"
             )
+
+
+_LOCK = ".lock"
+
+
+@contextlib.contextmanager
+def _only_process(folder: Path) -> Iterator[None]:
+    """Holds a lock that the operating system gives back when the process ends, however it ends."""
+    with open(folder / _LOCK, "w", encoding="utf-8") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ClarelError(f"another process is working in run_dir {folder}") from None
+        handle.write(f"{os.getpid()}\n")
+        handle.flush()
+        yield
 
 
 def _refuse_changes(config_path: Path, config: Config) -> None:

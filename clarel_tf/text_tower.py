@@ -92,7 +92,7 @@ class TextTower(keras.layers.Layer):
         """
         captions = pack_captions(token_ids)
         x = tf.gather(self.words, captions.token_ids) * captions.masks[0]
-        for block, mask in zip(self.blocks, captions.masks[:2], strict=True):
+        for block, mask in zip(self.blocks, captions.masks, strict=True):
             x = block(x, mask, training=training)
         x = self.lstm(x, captions.steps)
         return self.head(self.dropout(x, training=training))

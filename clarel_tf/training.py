@@ -15,7 +15,7 @@ from clarel_tf.dataset_loading import Split
 from clarel_tf.errors import ClarelError
 from clarel_tf.input_pipeline import training_batches
 from clarel_tf.model import METRICS, Clarel
-from clarel_tf.optimization import make_optimizer
+from clarel_tf.optimization import make_optimizer, make_schedule, schedule_value
 from clarel_tf.training_history import read_history, write_history
 
 
@@ -61,14 +61,17 @@ def train(
     )
     recorder = StepRecorder(folder, checkpoints, settings, first_step, title)
     # The whole phase is one Keras epoch; what happens in between goes by the step.
-    model.fit(
-        batches,
-        epochs=1,
-        steps_per_epoch=settings.steps - first_step,
-        shuffle=False,
-        verbose=0,
-        callbacks=[recorder],
-    )
+    try:
+        model.fit(
+            batches,
+            epochs=1,
+            steps_per_epoch=settings.steps - first_step,
+            shuffle=False,
+            verbose=0,
+            callbacks=[recorder],
+        )
+    finally:
+        recorder.close()
 
 
 class StepRecorder(keras.callbacks.Callback):
@@ -112,18 +115,20 @@ class StepRecorder(keras.callbacks.Callback):
         if saves:
             self._checkpoints.save(self.model, self._step)
 
-    def on_train_end(self, logs=None):
+    def close(self) -> None:
+        """Leaves the progress bar and the event file in order, also after an error."""
         self._bar.close()
         self._events.close()
 
     def _record(self, values: dict[str, float]) -> None:
         if not np.isfinite(values["loss"]):
             raise ClarelError(
-                f"the loss became {values['loss']} at or before step {self._step}; the last good "
-                "checkpoint is kept; lower learning_rate or look at the features"
+                f"the loss became {values['loss']} at or before step {self._step}; earlier "
+                "checkpoints are kept. Look at the features, or try a lower learning_rate in a new "
+                "run_dir"
             )
         seconds = self._seconds_before + time.monotonic() - self._started
-        rate = float(self.model.optimizer.learning_rate)
+        rate = schedule_value(make_schedule(self._settings), self._step - 1)
         self._rows.append({"step": self._step, "learning_rate": rate, **values, "seconds": seconds})
         write_history(self._history_path, self._rows)
         with self._events.as_default(step=self._step):

@@ -6,6 +6,7 @@ million words needs no more memory than the vocabulary does.
 
 import gzip
 import io
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -58,13 +59,13 @@ def iterate_vectors(
             count, width, in_binary = _read_header(path, stream)
             read = _iterate_binary if in_binary else _iterate_text
             yield from read(path, stream, count, width, wanted)
-    except (OSError, EOFError, gzip.BadGzipFile) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ClarelError(f"cannot read the word vectors {path}: {reason}") from error
 
 
 def _open(path: str | Path) -> io.BufferedReader:
-    stream = open(path, "rb")  # noqa: SIM115 - the caller closes it
+    stream = open(path, "rb", buffering=1 << 20)  # noqa: SIM115 - the caller closes it
     is_gzip = stream.peek(2)[:2] == b"\x1f\x8b"
     return io.BufferedReader(gzip.GzipFile(fileobj=stream), 1 << 20) if is_gzip else stream
 
@@ -82,7 +83,7 @@ def _read_header(path: str | Path, stream: io.BufferedReader) -> tuple[int | Non
     stream.readline()
     count, width = int(fields[0]), int(fields[1])
     # A text line has `width` numbers behind its word; binary floats hardly ever read as such.
-    fields = stream.peek(1 << 16).split(b"\n", 1)[0].split(b" ")
+    fields = stream.peek(1 << 16).split(b"\n", 1)[0].split()
     looks_like_text = len(fields) > 1 and _as_vector(fields[1:3]) is not None
     return count, width, not looks_like_text
 
@@ -92,7 +93,7 @@ def _iterate_text(
 ) -> Iterator[tuple[bytes, np.ndarray]]:
     number = 0
     for number, line in enumerate(stream, start=1):
-        word = line.split(b" ", 1)[0]
+        word = line.split(None, 1)[0] if line.strip() else b""
         if wanted is not None and word not in wanted:
             continue
         fields = line.split()

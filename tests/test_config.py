@@ -50,8 +50,8 @@ def test_override_reaches_every_section():
     [
         ({"kapa": 0.5}, "unknown config key 'kapa'"),
         ({"kappa": 1.5}, "kappa must be at most 1"),
-        ({"lambda_": -0.1}, "lambda_ must be at least 0"),
-        ({"kappa": float("nan")}, "kappa must be of type float"),
+        ({"lambda_": -0.1}, "lambda must be at least 0"),
+        ({"kappa": float("nan")}, "kappa must be a finite number"),
         ({"steps": 0}, "steps must be at least 1"),
         ({"steps": 2.5}, "steps must be of type int"),
         ({"steps": True}, "steps must be of type int"),

@@ -144,13 +144,18 @@ def test_training_on_test_data_is_refused(splits):
 def test_fingerprints_do_not_depend_on_the_order(splits):
     split = splits["train"]
     order = np.random.default_rng(0).permutation(len(split))
-    shuffled = split.select(order)
     shuffled = dataclasses.replace(
         split,
         image_ids=split.image_ids[order],
         image_features=split.image_features[order],
+        labels=split.labels[order],
+        captions=[split.captions[i] for i in order],
     )
     assert shuffled.fingerprints() == split.fingerprints()
+    relabelled = dataclasses.replace(split, labels=split.labels[::-1])
+    assert relabelled.fingerprints()["images"] != split.fingerprints()["images"]
+    reworded = dataclasses.replace(split, captions=split.captions[1:] + split.captions[:1])
+    assert reworded.fingerprints()["captions"] != split.fingerprints()["captions"]
     changed = split.image_features.copy()
     changed[3, 2] += 1e-6
     assert dataclasses.replace(split, image_features=changed).fingerprints() != split.fingerprints()

@@ -1,12 +1,17 @@
 """`Clarel` as a Keras model: fit, evaluate, callbacks, saving, embedding."""
 
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from clarel_tf.config import LossConfig, ModelConfig
-from clarel_tf.model import METRICS, Clarel
+from clarel_tf.errors import ClarelError
+from clarel_tf.model import Clarel, load_model
+from clarel_tf.training_history import METRICS
 
 WORDS = [f"w{i}" for i in range(20)]
 SMALL = ModelConfig(
@@ -139,6 +144,27 @@ def test_embedding_in_blocks_equals_embedding_at_once():
     )
     assert model.embed_texts([]).shape == (0, 12)
     assert model.embed_images(np.zeros((0, 5))).shape == (0, 12)
+
+
+def test_what_cannot_be_embedded_is_refused():
+    model = make_model()
+    with pytest.raises(ClarelError, match=r"shape \[N, 5\], not \[2, 10\]"):
+        model.embed_images(np.zeros((2, 10)))
+    with pytest.raises(ClarelError, match="a list of sentences"):
+        model.embed_texts("w1 w2")
+    np.testing.assert_array_equal(model.embed_texts([b"w1"]), model.embed_texts(["w1"]))
+
+
+def test_a_saved_model_loads_in_a_new_process(tmp_path):
+    model = make_model()
+    model.save(tmp_path / "model.keras")
+    code = f"import clarel_tf; m = clarel_tf.load_model({str(tmp_path / 'model.keras')!r}); "
+    code += "print(m.embed_texts(['w1 w2']).sum())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert float(done.stdout) == pytest.approx(float(model.embed_texts(["w1 w2"]).sum()), abs=1e-5)
+    (tmp_path / "bad.keras").write_bytes(b"nothing")
+    with pytest.raises(ClarelError, match=r"bad\.keras is missing or damaged"):
+        load_model(tmp_path / "bad.keras")
 
 
 def test_either_tower_can_be_called_alone():

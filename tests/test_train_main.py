@@ -64,7 +64,7 @@ def test_run_folder_and_results(finished):
     assert 0 <= results["zsl"]["top1"] <= 100
     assert results["alpha"] in [point["alpha"] for point in results["alpha_curve"]]
     assert results["alpha_curve"][0]["alpha"] == 0
-    assert set(results["fingerprints"]["train"]) == {"images", "features"}
+    assert set(results["fingerprints"]["train"]) == {"images", "features", "captions"}
     config = json.loads((folder / "config.json").read_text())
     assert config["model"]["filters"] == [8, 8]  # a flag
     assert config["training"]["optimizer"] == "adam"  # the preset

@@ -95,6 +95,15 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(
     assert_same_weights(unbroken[1], weights)
 
 
+def test_new_checkpoints_survive_damaged_ones(unbroken, tmp_path, splits, small_config):
+    folder = tmp_path / "run"
+    shutil.copytree(unbroken[0], folder)
+    for path in (folder / "checkpoints").iterdir():
+        path.write_bytes(path.read_bytes()[:100])
+    assert_same_weights(unbroken[1], train_in(folder, splits, small_config))
+    assert CheckpointFolder(folder / "checkpoints").steps() == [8, 12]
+
+
 def test_only_the_newest_checkpoints_are_kept(unbroken):
     assert CheckpointFolder(unbroken[0] / "checkpoints").steps() == [8, 12]
 
