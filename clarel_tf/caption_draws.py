@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clarel_tf.dataset_loading import Split
 from clarel_tf.evaluation import EmbeddedQueries, Evaluation
 
 CAPTION_COUNTS = (10, 50, 100, 200, 400, 1000)
+_MOST_BYTES = 1 << 30
 
 
 class CaptionDraws:
@@ -19,41 +19,50 @@ class CaptionDraws:
 
     def __init__(
         self,
-        splits: Sequence[Split],
+        caption_labels: np.ndarray,
         classes: np.ndarray,
         embedding_size: int,
-        draws: int = 5,
+        draws: int | None = None,
         seed: int = 0,
         counts: Sequence[int] = CAPTION_COUNTS,
     ):
-        """`splits`: all splits whose captions make prototypes, in the order of their streams."""
+        """Plans the draws.
+
+        Args:
+          caption_labels: int [M], the class of every caption, in the order of the stream.
+          classes: int [C], all classes, sorted.
+          draws: how many (default: 5, or what fits in a gibibyte with many classes).
+        """
+        if draws is None:
+            bytes_a_draw = 4 * len(counts) * len(classes) * embedding_size
+            draws = int(np.clip(_MOST_BYTES // bytes_a_draw, 1, 5))
         self.counts, self.draws = tuple(counts), draws
-        captions = np.array([len(own) for split in splits for own in split.captions])
-        labels = np.repeat(np.concatenate([split.labels for split in splits]), captions)
-        self._rows = np.searchsorted(classes, labels)
+        self._rows = np.searchsorted(classes, caption_labels)
         self._available = np.bincount(self._rows, minlength=len(classes))
-        # In which of the ranges 0-10, 10-50, ... of each draw a caption falls; past the last: none.
+        # In which of the ranges 0-10, 10-50, ... of each draw a caption falls.
         self._ranges = np.stack(
             [
                 np.searchsorted(self.counts, _random_ranks(self._rows, seed, draw), side="right")
                 for draw in range(draws)
             ]
         )
-        self._sums = np.zeros((draws, len(counts) + 1, len(classes), embedding_size), np.float32)
+        self._sums = np.zeros((draws, len(counts), len(classes), embedding_size), np.float32)
         self._position = 0
 
     def add(self, embeddings: np.ndarray, instances: np.ndarray) -> None:
         """Takes the next captions of the stream, float32 [b, E]."""
         here = slice(self._position, self._position + len(embeddings))
         for draw in range(self.draws):
-            np.add.at(self._sums[draw], (self._ranges[draw, here], self._rows[here]), embeddings)
+            ranges, rows = self._ranges[draw, here], self._rows[here]
+            used = np.flatnonzero(ranges < len(self.counts))  # the others are past the last range
+            np.add.at(self._sums[draw], (ranges[used], rows[used]), embeddings[used])
         self._position += len(embeddings)
 
     def prototypes(self, draw: int, count_index: int) -> np.ndarray:
         """float32 [C, E]: prototypes of `counts[count_index]` captions, or of all a class has."""
         sums = self._sums[draw, : count_index + 1].sum(axis=0)
         used = np.minimum(self._available, self.counts[count_index])
-        return sums / used[:, np.newaxis]
+        return sums / used[:, np.newaxis].astype(np.float32)
 
     def curve(self, queries: EmbeddedQueries, alpha: float) -> list[dict[str, float]]:
         """Mean and standard deviation over the draws of ZSL, u, s and H, for each number."""

@@ -28,5 +28,10 @@ def pairwise_distances(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
 
 def pairwise_distances_numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The same on arrays: [N, E], [M, E] -> [N, M]."""
-    squares = (a * a).sum(axis=1)[:, np.newaxis] + (b * b).sum(axis=1) - 2.0 * (a @ b.T)
-    return np.sqrt(np.maximum(squares, EPSILON))
+    distances = a @ b.T
+    # In place: beside the product, it is the memory traffic that takes the time.
+    distances *= -2.0
+    distances += np.einsum("ij,ij->i", a, a)[:, np.newaxis]
+    distances += np.einsum("ij,ij->i", b, b)
+    np.maximum(distances, EPSILON, out=distances)
+    return np.sqrt(distances, out=distances)

@@ -1,6 +1,6 @@
 """Embeds whole splits in a stream: captions pass by in blocks and are never all in memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -56,12 +56,29 @@ def embed_split(
 ) -> EmbeddedSplit:
     """Embeds the images and the captions of a split; `readers` see each caption as it passes."""
     images = model.embed_images(split.image_features)
+    return sum_captions(split.labels, images, embed_captions(model, split), readers)
+
+
+def sum_captions(
+    labels: np.ndarray,
+    images: np.ndarray,
+    stream: Iterable[tuple[np.ndarray, np.ndarray]],
+    readers: Sequence[CaptionReader] = (),
+) -> EmbeddedSplit:
+    """Puts a split together from its embedded images and the stream of its embedded captions.
+
+    Args:
+      labels: int64 [N].
+      images: float32 [N, E].
+      stream: as `embed_captions` yields it.
+    """
     sums = np.zeros_like(images)
-    for embeddings, instances in embed_captions(model, split):
+    counts = np.zeros(len(labels), np.int64)
+    for embeddings, instances in stream:
         # Captions come in the order of their instances, so each instance is one run.
         first = np.flatnonzero(np.diff(instances, prepend=-1))
         sums[instances[first]] += np.add.reduceat(embeddings, first, axis=0)
+        counts[instances[first]] += np.diff(first, append=len(instances))
         for reader in readers:
             reader.add(embeddings, instances)
-    counts = np.array([len(own) for own in split.captions])
-    return EmbeddedSplit(split.labels, images, sums, counts)
+    return EmbeddedSplit(labels, images, sums, counts)

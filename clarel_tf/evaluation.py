@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clarel_tf.calibration import NearestClasses, alpha_curve, gzsl_scores, nearest_classes
+from clarel_tf.calibration import NearestClasses, alpha_curve, gzsl_scores
 from clarel_tf.dataset_loading import Split
 from clarel_tf.distances import pairwise_distances_numpy
 from clarel_tf.embedding import EmbeddedSplit, embed_split
@@ -71,14 +71,22 @@ class EmbeddedQueries(NamedTuple):
         self, split: EmbeddedSplit, means: np.ndarray, own: np.ndarray | None = None
     ) -> NearestClasses:
         """Nearest classes of a split; `own`, float [N], replaces the distance to the own class."""
-        rows = self.prototypes.rows(split.labels)
-        blocks = []
-        for start, distances in distance_blocks(split.images, means):
-            if own is not None:
+        sides = []
+        for chosen in (self.is_seen, ~self.is_seen):
+            classes = self.prototypes.classes[chosen]
+            best = np.empty(len(split.labels), np.int64)
+            distance = np.empty(len(split.labels))
+            for start, distances in distance_blocks(split.images, means[chosen]):
                 block = np.arange(len(distances))
-                distances[block, rows[start + block]] = own[start + block]
-            blocks.append(nearest_classes(distances, self.prototypes.classes, self.is_seen))
-        return NearestClasses(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
+                if own is not None:
+                    labels = split.labels[start + block]
+                    column = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+                    here = block[classes[column] == labels]
+                    distances[here, column[here]] = own[start + here]
+                best[start + block] = distances.argmin(axis=1)
+                distance[start + block] = distances[block, best[start + block]]
+            sides += [classes[best], distance]
+        return NearestClasses(*sides)
 
 
 def distance_blocks(

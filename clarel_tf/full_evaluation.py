@@ -40,7 +40,10 @@ def evaluate_fully(
     seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
     order = [seen, unseen, support]
     classes = np.unique(np.concatenate([split.labels for split in order]))
-    draws = CaptionDraws(order, classes, model.model_settings.embedding_size, seed=seed)
+    caption_labels = np.concatenate(
+        [np.repeat(split.labels, [len(own) for own in split.captions]) for split in order]
+    )
+    draws = CaptionDraws(caption_labels, classes, model.model_settings.embedding_size, seed=seed)
     recalls = {
         split.name: RetrievalRecall(model.embed_images(split.image_features))
         for split in (seen, unseen)

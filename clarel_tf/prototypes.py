@@ -8,6 +8,8 @@ import numpy as np
 from clarel_tf.distances import EPSILON
 from clarel_tf.embedding import EmbeddedSplit
 
+_BLOCK = 4096  # images at a time, so that memory does not grow with their number
+
 
 class Prototypes(NamedTuple):
     """The prototypes of C classes, with what is needed to take captions out again.
@@ -62,6 +64,10 @@ def distances_without_own_captions(queries: EmbeddedSplit, prototypes: Prototype
     """
     rows = prototypes.rows(queries.labels)
     left = prototypes.counts[rows] - queries.caption_counts
-    means = (prototypes.sums[rows] - queries.caption_sums) / np.maximum(left, 1)[:, np.newaxis]
-    squares = np.square(queries.images - means).sum(axis=1)
+    squares = np.empty(len(rows))
+    for start in range(0, len(rows), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        sums = prototypes.sums[rows[part]] - queries.caption_sums[part]
+        means = sums / np.maximum(left[part], 1)[:, np.newaxis]
+        squares[part] = np.square(queries.images[part] - means).sum(axis=1)
     return np.where(left > 0, np.sqrt(np.maximum(squares, EPSILON)), np.inf).astype(np.float32)

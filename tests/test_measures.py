@@ -117,9 +117,9 @@ def test_area_by_hand():
 
 
 def test_draws_use_exactly_so_many_captions_and_each_once():
-    split = make_split("a", [0, 0, 1], captions=4)  # class 0 has 8 captions, class 1 has 4
+    labels = np.repeat([0, 0, 1], 4)  # class 0 has 8 captions, class 1 has 4
     vectors = np.eye(12, dtype=np.float32)  # a caption is recognised by its own dimension
-    draws = CaptionDraws([split], np.array([0, 1]), 12, draws=3, seed=5, counts=(2, 6, 100))
+    draws = CaptionDraws(labels, np.array([0, 1]), 12, draws=3, seed=5, counts=(2, 6, 100))
     for start in range(0, 12, 5):
         draws.add(vectors[start : start + 5], np.zeros(5))
     for draw in range(3):
@@ -135,7 +135,8 @@ def test_draws_use_exactly_so_many_captions_and_each_once():
 def test_with_all_captions_the_draws_equal_the_prototypes():
     rng = np.random.default_rng(0)
     splits = [make_split("s", [0, 1] * 3, 0), make_split("u", [2] * 4, 50)]
-    draws = CaptionDraws(splits, np.array([0, 1, 2]), 4, draws=2)
+    caption_labels = np.repeat(np.concatenate([split.labels for split in splits]), 3)
+    draws = CaptionDraws(caption_labels, np.array([0, 1, 2]), 4, draws=2)
     embedded = []
     for split in splits:
         captions = rng.normal(size=(len(split), 3, 4)).astype(np.float32)
