@@ -35,6 +35,22 @@ def example_features(
     )
 
 
+class OptionalConfigs:
+    """A builder some of whose configs are built only when they are asked for by name.
+
+    `tfds build` without --config builds all of `BUILDER_CONFIGS`, one after the other; those in
+    `OPTIONAL_CONFIGS` need files or machines that not everybody has.
+    """
+
+    OPTIONAL_CONFIGS: Sequence[tfds.core.BuilderConfig] = ()
+
+    @tfds.core.utils.classproperty
+    @classmethod
+    def builder_configs(cls) -> dict[str, tfds.core.BuilderConfig]:
+        """All configs by name, for `tfds.builder` and --config."""
+        return {config.name: config for config in (*cls.BUILDER_CONFIGS, *cls.OPTIONAL_CONFIGS)}
+
+
 def stable_order(names: Iterable[str], seed: int) -> list[str]:
     """`names` in a random order that depends on nothing but the seed and the names themselves.
 

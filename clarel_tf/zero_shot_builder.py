@@ -11,17 +11,13 @@ import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download.download_manager import NonMatchingChecksumError
 
 from clarel_tf.array_files import checked_features, read_mat, read_npz
-from clarel_tf.dataset_format import example_features
+from clarel_tf.dataset_format import OptionalConfigs, example_features
 from clarel_tf.errors import ClarelError
 from clarel_tf.raw_archives import read_zip_member
 from clarel_tf.zero_shot_captions import match_images, read_captions
 from clarel_tf.zero_shot_splits import LOCATIONS, make_splits, read_locations
 
 _FEATURE_ARRAYS = ("features", "image_files", "labels")
-
-
-class ZeroShotConfig(tfds.core.BuilderConfig):
-    """Where the image features come from."""
 
 
 class RawData(NamedTuple):
@@ -44,7 +40,7 @@ class RawData(NamedTuple):
     splits: dict[str, np.ndarray]
 
 
-class ZeroShotBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+class ZeroShotBuilder(OptionalConfigs, tfds.core.GeneratorBasedBuilder, skip_registration=True):
     """Base of the builders; a subclass names its files.
 
     Attributes:
@@ -58,8 +54,12 @@ class ZeroShotBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES = {"1.0.0": "First release."}
     BUILDER_CONFIGS = [
-        ZeroShotConfig(name="res101", description="The public ResNet-101 features, 2048 wide."),
-        ZeroShotConfig(
+        tfds.core.BuilderConfig(
+            name="res101", description="The public ResNet-101 features, 2048 wide."
+        ),
+    ]
+    OPTIONAL_CONFIGS = [
+        tfds.core.BuilderConfig(
             name="custom",
             description="Features of any backbone and width: features.mat or features.npz with "
             "features, image_files, labels.",

@@ -3,9 +3,12 @@
 import functools
 import http.server
 import io
+import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from clarel_tf.dataset_loading import class_names, get_builder, load_splits
 from clarel_tf.errors import ClarelError
 from tests.raw_files import CUB, FLOWERS, RawFiles
 
+ROOT = Path(__file__).resolve().parent.parent
 NAMES = {"cub": CUB, "flowers": FLOWERS}
 
 
@@ -57,6 +61,18 @@ def test_archives_and_folders(tmp_path, name, form):
     before = sorted((p, p.stat().st_mtime_ns) for p in (tmp_path / "data").rglob("*"))
     load_splits(get_builder(name, data_dir=str(tmp_path / "data")))
     assert before == sorted((p, p.stat().st_mtime_ns) for p in (tmp_path / "data").rglob("*"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_tfds_command_builds_the_default_config(tmp_path, name):
+    manual_dir = RawFiles(NAMES[name]).write_archives(tmp_path / "raw")
+    command = [str(Path(sys.executable).with_name("tfds")), "build", str(ROOT / "datasets" / name)]
+    command += [f"--manual_dir={manual_dir}", f"--data_dir={tmp_path / 'data'}"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    built = tmp_path / "data" / name
+    assert len(tfds.builder_from_directory(built / "res101" / "1.0.0").info.splits) == 6
+    assert not (built / "custom").exists()  # it would need features that nobody gave
 
 
 def test_class_names(tmp_path):

@@ -3,21 +3,21 @@
 import numpy as np
 import tensorflow_datasets as tfds
 
-from clarel_tf.dataset_format import SPLITS, example_features
+from clarel_tf.dataset_format import SPLITS, OptionalConfigs, example_features
 from clarel_tf.errors import ClarelError
 from clarel_tf.pairs_features import read_features
 from clarel_tf.pairs_folder import PairsFolder, make_example, read_folder
 from clarel_tf.pairs_table import TRAINVAL_SPLITS, read_rows
 
 
-class Builder(tfds.core.GeneratorBasedBuilder):
+class Builder(OptionalConfigs, tfds.core.GeneratorBasedBuilder):
     """Reads a folder of the user; see README.md for what it must hold."""
 
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES = {"1.0.0": "First release."}
-    BUILDER_CONFIGS = [
-        tfds.core.BuilderConfig(name="plain", description="Made by one process."),
-        tfds.core.BuilderConfig(name="beam", description="The same, made on Apache Beam."),
+    BUILDER_CONFIGS = [tfds.core.BuilderConfig(name="plain", description="Made by one process.")]
+    OPTIONAL_CONFIGS = [
+        tfds.core.BuilderConfig(name="beam", description="The same, made on Apache Beam.")
     ]
     MANUAL_DOWNLOAD_INSTRUCTIONS = """
     Give the folder with table.csv (or table.jsonl) and features.npz as --manual_dir. The README.md
