@@ -18,13 +18,13 @@ setup(
     python_requires=">=3.10",
     install_requires=[
         "absl-py>=2.0",
-        "keras>=3.10,<4",
+        "keras>=3.15,<4",
         "matplotlib>=3.8",
-        "numpy>=1.26,<3",
+        "numpy>=2.0,<3",
         "scipy>=1.11,<2",
-        "tensorboard>=2.18",
-        "tensorflow>=2.20,<2.22",
-        "tensorflow-datasets>=4.9.9,<5",
+        "tensorboard>=2.20,<3",
+        "tensorflow>=2.21,<2.22",
+        "tensorflow-datasets>=4.9.10,<5",
         "tqdm>=4.60",
         # The `tfds` command does not start without these three.
         "apache-beam>=2.60",

@@ -1,6 +1,7 @@
 """Writing files so that a killed process leaves the old file or the new one, never half of one."""
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from clarel_tf.errors import ClarelError
+
+LOCK = ".lock"
 
 
 @contextlib.contextmanager
@@ -54,6 +57,21 @@ def remove_partial_files(folder: Path) -> None:
     """Deletes what a killed writer left in `folder`."""
     for leftover in Path(folder).glob(".*.partial.*"):
         leftover.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def only_process(folder: Path, what: str) -> Iterator[None]:
+    """Holds a lock that the operating system gives back when the process ends, however it ends.
+
+    Args:
+      what: the folder's role, for the message that another process gets.
+    """
+    with open(folder / LOCK, "w", encoding="utf-8") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ClarelError(f"another process is working in {what} {folder}") from None
+        yield
 
 
 def file_fingerprint(path: str | Path) -> str:

@@ -1,8 +1,6 @@
 """The folder of a run: what is in it, and whether a command may go on with it."""
 
 import contextlib
-import fcntl
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +40,7 @@ class RunFolder:
             raise ClarelError(f"run_dir {self.path} is a file, not a folder")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            with _only_process(self.path):
+            with files.only_process(self.path, "run_dir"):
                 self._claim(config, restart)
                 yield
         except OSError as error:
@@ -55,7 +53,7 @@ class RunFolder:
                 self._clear()
             else:
                 _refuse_changes(self.config_path, config)
-        elif any(item.name != _LOCK for item in self.path.iterdir()):
+        elif any(item.name != files.LOCK for item in self.path.iterdir()):
             raise ClarelError(
                 f"run_dir {self.path} is not empty and holds no run; name a new folder"
             )
@@ -68,7 +66,7 @@ class RunFolder:
     def _clear(self) -> None:
         """Deletes the run; config.json goes last, so that a broken deletion is still a run."""
         for item in self.path.iterdir():
-            if item.name in (_LOCK, self.config_path.name):
+            if item.name in (files.LOCK, self.config_path.name):
                 continue
             shutil.rmtree(item) if item.is_dir() else item.unlink()
         self.config_path.unlink()
@@ -82,22 +80,6 @@ class RunFolder:
                 f"the dataset or the word vectors are not those that the run in {self.path} began "
                 "with; name a new run_dir, or restart it"
             )
-
-
-_LOCK = ".lock"
-
-
-@contextlib.contextmanager
-def _only_process(folder: Path) -> Iterator[None]:
-    """Holds a lock that the operating system gives back when the process ends, however it ends."""
-    with open(folder / _LOCK, "w", encoding="utf-8") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ClarelError(f"another process is working in run_dir {folder}") from None
-        handle.write(f"{os.getpid()}\n")
-        handle.flush()
-        yield
 
 
 def _refuse_changes(config_path: Path, config: Config) -> None:

@@ -47,7 +47,7 @@ class Tokenizer(keras.layers.Layer):
         super().__init__(**kwargs)
         self.words = list(words)
         self.max_tokens = max_tokens
-        self._lookup = keras.layers.TextVectorization(
+        self.lookup = keras.layers.TextVectorization(
             standardize=standardize,
             split="whitespace",
             output_sequence_length=max_tokens,
@@ -57,7 +57,7 @@ class Tokenizer(keras.layers.Layer):
 
     def call(self, text: tf.Tensor) -> tf.Tensor:
         """Strings [N] -> token ids, int32 [N, max_tokens], padded with 0 on the right."""
-        ids = tf.cast(self._lookup(text), tf.int32)
+        ids = tf.cast(self.lookup(text), tf.int32)
         ids = tf.ensure_shape(ids, [None, self.max_tokens])
         is_empty = tf.equal(ids[:, :1], PADDING_ID)
         first = tf.where(is_empty, UNKNOWN_ID, ids[:, :1])
