@@ -24,6 +24,7 @@ setup(
         "scipy>=1.11,<2",
         "tensorboard>=2.20,<3",
         "tensorflow>=2.21,<2.22",
+        "tensorflow-serving-api>=2.21,<3",
         "tensorflow-datasets>=4.9.10,<5",
         "tqdm>=4.60",
         # The `tfds` command does not start without these three.

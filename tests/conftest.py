@@ -10,6 +10,30 @@ import pytest
 from clarel_tf.config import Config, preset
 from clarel_tf.dataset_loading import Split
 
+# Files whose tests start programs: begun first, so that both processes end at about the same time.
+_SLOW_FILES = (
+    "test_train_main.py",
+    "test_export.py",
+    "test_evaluate_and_repeat.py",
+    "test_training.py",
+    "test_sweep.py",
+    "pairs_dataset_builder_test.py",
+    "test_all_datasets.py",
+    "test_model.py",
+    "test_readme.py",
+    "test_real_cub.py",
+    "test_report.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    def rank(item):
+        name = item.path.name
+        return _SLOW_FILES.index(name) if name in _SLOW_FILES else len(_SLOW_FILES)
+
+    items.sort(key=rank)
+
+
 _COLOURS = ("red", "blue", "green", "white", "black", "brown", "grey", "pink")
 
 

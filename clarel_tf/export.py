@@ -1,0 +1,205 @@
+"""Exports a finished run as SavedModels that TensorFlow Serving loads."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+from clarel_tf import files
+from clarel_tf.dataset_loading import Split
+from clarel_tf.embedding import embed_captions, embed_split
+from clarel_tf.evaluation import queries_from
+from clarel_tf.files import only_process
+from clarel_tf.model import Clarel
+from clarel_tf.serving_functions import (
+    Calibration,
+    Gallery,
+    PrototypeClassifier,
+    embed_images,
+    embed_texts,
+)
+from clarel_tf.serving_page import models_config, serving_page
+
+MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
+Endpoint = tuple[Callable[..., dict[str, tf.Tensor]], list[tf.TensorSpec]]
+
+
+def export_run(
+    model: Clarel,
+    splits: dict[str, Split],
+    class_names: Sequence[str],
+    results: dict[str, Any],
+    export_dir: str | Path,
+    *,
+    k: int = 5,
+    gallery_split: str | None = None,
+    base_path: str = "/models",
+) -> int:
+    """Writes the three models as one new version, complete or not at all, and says which.
+
+    Args:
+      model: the final model of the run.
+      splits: as the run used them; prototypes are those of its evaluation.
+      class_names: by label.
+      results: `results.json` of the run, for alpha, temperature and threshold.
+      k: how many classes, captions or images an answer has.
+      gallery_split: a split whose captions and images can be retrieved.
+      base_path: where the server will see `export_dir`.
+    """
+    export_dir = Path(export_dir)
+    export_dir.mkdir(parents=True, exist_ok=True)
+    with only_process(export_dir, "export_dir"):
+        version = next_version(export_dir)
+        with _staging(export_dir) as staging:
+            endpoints = {
+                "image_embedder": _image_endpoints(model),
+                "text_embedder": _text_endpoints(model),
+                "prototype_classifier": _classifier_endpoints(
+                    model, splits, class_names, results, k, gallery_split
+                ),
+            }
+            for name in MODELS:
+                uses_text = name != "image_embedder"
+                _write(staging / name, endpoints[name], model if uses_text else None)
+                _write_warm_up(staging / name, name, model)
+            for name in MODELS:
+                (export_dir / name).mkdir(exist_ok=True)
+                os.rename(staging / name, export_dir / name / str(version))
+        files.write_text(export_dir / "models.config", models_config(MODELS, base_path))
+        files.write_text(export_dir / "SERVING.md", serving_page(model, version, k, gallery_split))
+    return version
+
+
+def next_version(export_dir: Path) -> int:
+    """One more than the highest version of any of the models."""
+    folders = (path.name for name in MODELS for path in (export_dir / name).glob("*"))
+    return max((int(name) for name in folders if name.isdigit()), default=0) + 1
+
+
+@contextlib.contextmanager
+def _staging(export_dir: Path) -> Iterator[Path]:
+    """A folder beside the models, on the same disk; no server looks into it."""
+    folder = export_dir / ".staging"
+    shutil.rmtree(folder, ignore_errors=True)  # of an export that was killed
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _image_endpoints(model: Clarel) -> dict[str, Endpoint]:
+    def embed(image_features):
+        return {"embedding": embed_images(model, image_features)}
+
+    return {"serving_default": (embed, [_features(model)])}
+
+
+def _text_endpoints(model: Clarel) -> dict[str, Endpoint]:
+    def embed(text):
+        return {"embedding": embed_texts(model, text)}
+
+    return {"serving_default": (embed, [_strings("text")])}
+
+
+def _classifier_endpoints(
+    model: Clarel,
+    splits: dict[str, Split],
+    class_names: Sequence[str],
+    results: dict[str, Any],
+    k: int,
+    gallery_split: str | None,
+) -> dict[str, Endpoint]:
+    embedded = [embed_split(model, splits[n]) for n in ("test_seen", "test_unseen", "trainval")]
+    queries = queries_from(*embedded)
+    classifier = PrototypeClassifier(
+        model,
+        queries.prototypes.means(),
+        [class_names[label] for label in queries.prototypes.classes],
+        queries.is_seen,
+        Calibration(results["alpha"], results["temperature"], results["none_of_these"]["distance"]),
+        k,
+    )
+    features, size = _features(model), model.model_settings.embedding_size
+    sentences, names = _strings("sentences"), _strings("class_names")
+    alpha = tf.TensorSpec([None], tf.float32, "alpha")
+    prototypes = tf.TensorSpec([None, size], tf.float32, "prototypes")
+    endpoints: dict[str, Endpoint] = {
+        "serving_default": (classifier.classify, [features]),
+        "classify_with_alpha": (classifier.classify_with_alpha, [features, alpha]),
+        "classify_with_new_classes": (
+            classifier.classify_with_new_classes,
+            [features, sentences, names],
+        ),
+        "embed_prototypes": (classifier.embed_prototypes, [sentences, names]),
+        "classify_with_prototypes": (
+            classifier.classify_with_prototypes,
+            [features, prototypes, names],
+        ),
+    }
+    if gallery_split:
+        gallery = _gallery(model, splits[gallery_split], k)
+        endpoints["retrieve_captions"] = (gallery.retrieve_captions, [features])
+        endpoints["retrieve_images"] = (gallery.retrieve_images, [_strings("text")])
+    return endpoints
+
+
+def _gallery(model: Clarel, split: Split, k: int) -> Gallery:
+    blocks = list(embed_captions(model, split))
+    return Gallery(
+        model,
+        [caption for own in split.captions for caption in own],
+        np.concatenate([instances for _, instances in blocks]),
+        np.concatenate([embeddings for embeddings, _ in blocks]),
+        split.image_ids.tolist(),
+        model.embed_images(split.image_features),
+        k,
+    )
+
+
+def _features(model: Clarel) -> tf.TensorSpec:
+    return tf.TensorSpec([None, model.feature_size], tf.float32, "image_features")
+
+
+def _strings(name: str) -> tf.TensorSpec:
+    return tf.TensorSpec([None], tf.string, name)
+
+
+def _write(path: Path, endpoints: dict[str, Endpoint], text_model: Clarel | None) -> None:
+    """Writes one SavedModel.
+
+    Tracking the whole model would store its weights twice, and holding it in a `tf.Module` makes a
+    file that only Python can load; the lookup table of the words alone has to be tracked.
+    """
+    archive = keras.export.ExportArchive()
+    if text_model is not None:
+        archive.track(text_model.tokenizer.lookup)
+    for name, (function, signature) in endpoints.items():
+        archive.add_endpoint(name, function, input_signature=signature)
+    archive.write_out(str(path), verbose=False)
+
+
+def _write_warm_up(path: Path, name: str, model: Clarel) -> None:
+    """One request for the server to run before it takes real ones."""
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = name
+    request.model_spec.signature_name = "serving_default"
+    if name == "text_embedder":
+        request.inputs["text"].CopyFrom(tf.make_tensor_proto(["a bird with a red crown"]))
+    else:
+        features = np.zeros((1, model.feature_size), np.float32)
+        request.inputs["image_features"].CopyFrom(tf.make_tensor_proto(features))
+    log = prediction_log_pb2.PredictionLog(
+        predict_log=prediction_log_pb2.PredictLog(request=request)
+    )
+    extra = path / "assets.extra"
+    extra.mkdir()
+    with tf.io.TFRecordWriter(str(extra / "tf_serving_warmup_requests")) as writer:
+        writer.write(log.SerializeToString())

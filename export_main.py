@@ -1,0 +1,69 @@
+"""Exports a finished run as SavedModels for TensorFlow Serving.
+
+python export_main.py --run_dir=runs/demo --export_dir=exports/demo
+"""
+
+from absl import flags
+
+from clarel_tf import cli
+from clarel_tf.errors import ClarelError
+
+_RUN_DIR = flags.DEFINE_string("run_dir", None, "folder of a finished run")
+_EXPORT_DIR = flags.DEFINE_string("export_dir", None, "folder that gets the models")
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "where built datasets are kept (default: that of TFDS, ~/tensorflow_datasets)"
+)
+_MANUAL_DIR = flags.DEFINE_string(
+    "manual_dir", None, "folder with the raw files of a dataset that is not built yet"
+)
+_K = flags.DEFINE_integer("k", 5, "classes, captions or images in an answer", lower_bound=1)
+_GALLERY = flags.DEFINE_string(
+    "gallery_split", None, "split whose captions and images can be retrieved"
+)
+_VOCABULARY = flags.DEFINE_enum(
+    "export_vocabulary",
+    "training",
+    ["training", "all"],
+    "words of the training captions, or all words of a frozen vector file",
+)
+_BASE_PATH = flags.DEFINE_string("base_path", "/models", "where the server sees export_dir")
+
+
+def main() -> None:
+    folder, config = cli.finished_run(_RUN_DIR.value)
+    if not _EXPORT_DIR.value:
+        raise ClarelError("--export_dir is missing: name the folder that gets the models")
+    cli.start_tensorflow()
+    from clarel_tf.dataset_loading import class_names, get_builder, load_splits
+    from clarel_tf.export import export_run
+    from clarel_tf.files import read_json
+    from clarel_tf.model import load_model
+    from clarel_tf.open_vocabulary import with_all_words
+    from clarel_tf.protocol import apply_protocol
+
+    builder = get_builder(config.dataset, config.dataset_config, _DATA_DIR.value)
+    splits = apply_protocol(load_splits(builder, _MANUAL_DIR.value), config.protocol)
+    if _GALLERY.value and _GALLERY.value not in splits:
+        raise ClarelError(f"--gallery_split={_GALLERY.value} is not one of {', '.join(splits)}")
+    model = load_model(folder.path / "model.keras")
+    if _VOCABULARY.value == "all":
+        if not config.word_vectors:
+            raise ClarelError("--export_vocabulary=all needs a run with --word_vectors")
+        model = with_all_words(model, config.word_vectors)
+    version = export_run(
+        model,
+        splits,
+        class_names(builder),
+        read_json(folder.results_path),
+        _EXPORT_DIR.value,
+        k=_K.value,
+        gallery_split=_GALLERY.value,
+        base_path=_BASE_PATH.value,
+    )
+    print(
+        f"Exported version {version} to {_EXPORT_DIR.value}; SERVING.md there says how to ask it."
+    )
+
+
+if __name__ == "__main__":
+    cli.run(main, __doc__.splitlines()[0])
