@@ -10,12 +10,6 @@ from clarel_tf.errors import ClarelError
 
 _RUN_DIR = flags.DEFINE_string("run_dir", None, "folder of a finished run")
 _EXPORT_DIR = flags.DEFINE_string("export_dir", None, "folder that gets the models")
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "where built datasets are kept (default: that of TFDS, ~/tensorflow_datasets)"
-)
-_MANUAL_DIR = flags.DEFINE_string(
-    "manual_dir", None, "folder with the raw files of a dataset that is not built yet"
-)
 _K = flags.DEFINE_integer("k", 5, "classes, captions or images in an answer", lower_bound=1)
 _GALLERY = flags.DEFINE_string(
     "gallery_split", None, "split whose captions and images can be retrieved"
@@ -33,16 +27,15 @@ def main() -> None:
     folder, config = cli.finished_run(_RUN_DIR.value)
     if not _EXPORT_DIR.value:
         raise ClarelError("--export_dir is missing: name the folder that gets the models")
-    cli.start_tensorflow()
-    from clarel_tf.dataset_loading import class_names, get_builder, load_splits
+    builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
+    from clarel_tf.dataset_loading import class_names
     from clarel_tf.export import export_run
     from clarel_tf.files import read_json
     from clarel_tf.model import load_model
     from clarel_tf.open_vocabulary import with_all_words
     from clarel_tf.protocol import apply_protocol
 
-    builder = get_builder(config.dataset, config.dataset_config, _DATA_DIR.value)
-    splits = apply_protocol(load_splits(builder, _MANUAL_DIR.value), config.protocol)
+    splits = apply_protocol(splits, config.protocol)
     if _GALLERY.value and _GALLERY.value not in splits:
         raise ClarelError(f"--gallery_split={_GALLERY.value} is not one of {', '.join(splits)}")
     model = load_model(folder.path / "model.keras")
@@ -66,4 +59,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    cli.define_data_flags()
     cli.run(main, __doc__.splitlines()[0])

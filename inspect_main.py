@@ -9,12 +9,6 @@ from clarel_tf import cli
 
 _DATASET = flags.DEFINE_string("dataset", "demo", "dataset: a folder below datasets/")
 _CONFIG = flags.DEFINE_string("config", "", "builder config of the dataset (empty: its default)")
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "where built datasets are kept (default: that of TFDS, ~/tensorflow_datasets)"
-)
-_MANUAL_DIR = flags.DEFINE_string(
-    "manual_dir", None, "folder with the raw files of a dataset that is not built yet"
-)
 _WORD_VECTORS = flags.DEFINE_string("word_vectors", "", "show the coverage of this vector file")
 _MAX_TOKENS = flags.DEFINE_integer("max_tokens", 30, "caption limit", lower_bound=1)
 _PER_CLASS = flags.DEFINE_bool("per_class", False, "list the images of every class in every split")
@@ -22,12 +16,10 @@ _EXAMPLES = flags.DEFINE_integer("examples", 2, "instances to show", lower_bound
 
 
 def main() -> None:
-    cli.start_tensorflow()
-    from clarel_tf.dataset_loading import class_names, get_builder, load_splits
+    builder, splits = cli.load_dataset(_DATASET.value, _CONFIG.value)
+    from clarel_tf.dataset_loading import class_names
     from clarel_tf.dataset_report import dataset_report
 
-    builder = get_builder(_DATASET.value, _CONFIG.value, _DATA_DIR.value)
-    splits = load_splits(builder, _MANUAL_DIR.value)
     print(f"Dataset {builder.info.full_name}, in {builder.data_path}\n")
     print(
         dataset_report(
@@ -42,4 +34,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    cli.define_data_flags()
     cli.run(main, __doc__.splitlines()[0])

@@ -20,12 +20,6 @@ _SWEEP_DIR = flags.DEFINE_string("sweep_dir", "sweeps/sweep", "folder of the swe
 _JOBS = flags.DEFINE_integer(
     "jobs", None, "runs at the same time (default: one for every two cores)", lower_bound=1
 )
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "where built datasets are kept (default: that of TFDS, ~/tensorflow_datasets)"
-)
-_MANUAL_DIR = flags.DEFINE_string(
-    "manual_dir", None, "folder with the raw files of a dataset that is not built yet"
-)
 
 
 def main() -> None:
@@ -60,7 +54,8 @@ def _prepare_data(config: Config) -> None:
     cli.start_tensorflow()
     from clarel_tf.dataset_loading import get_builder, prepare
 
-    prepare(get_builder(config.dataset, config.dataset_config, _DATA_DIR.value), _MANUAL_DIR.value)
+    builder = get_builder(config.dataset, config.dataset_config, flags.FLAGS.data_dir)
+    prepare(builder, flags.FLAGS.manual_dir)
 
 
 def _run(config: Config, sweep_dir: Path, name: str, threads: int) -> str | None:
@@ -70,7 +65,7 @@ def _run(config: Config, sweep_dir: Path, name: str, threads: int) -> str | None
     files.write_json(configs / f"{name}.json", config.to_dict())
     command = [sys.executable, str(Path(__file__).with_name("train_main.py"))]
     command += [f"--config_file={configs / name}.json", f"--run_dir={sweep_dir / name}"]
-    command += [f"--data_dir={_DATA_DIR.value}"] if _DATA_DIR.value else []
+    command += [f"--data_dir={flags.FLAGS.data_dir}"] if flags.FLAGS.data_dir else []
     limits = {"TF_NUM_INTRAOP_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
     done = subprocess.run(command, env={**os.environ, **limits}, capture_output=True, text=True)
     if done.returncode == 0:
@@ -105,5 +100,6 @@ def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
 
 
 if __name__ == "__main__":
+    cli.define_data_flags()
     cli.define_setting_flags()
     cli.run(main, __doc__.splitlines()[0])

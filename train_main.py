@@ -8,12 +8,6 @@ from absl import flags
 from clarel_tf import cli
 
 _RUN_DIR = flags.DEFINE_string("run_dir", None, "folder of the run (default: runs/<dataset>)")
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "where built datasets are kept (default: that of TFDS, ~/tensorflow_datasets)"
-)
-_MANUAL_DIR = flags.DEFINE_string(
-    "manual_dir", None, "folder with the raw files of a dataset that is not built yet"
-)
 _REPEATS = flags.DEFINE_integer(
     "repeats", 1, "train with this many seeds, each in a folder of its own", lower_bound=1
 )
@@ -23,15 +17,13 @@ _RESTART = flags.DEFINE_bool("restart", False, "delete the run in run_dir and be
 def main() -> None:
     config = cli.config_from_flags()
     # TensorFlow takes seconds to import: not before the flags are known to be good.
-    cli.start_tensorflow()
-    from clarel_tf.dataset_loading import class_names, get_builder, load_splits
+    builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
+    from clarel_tf.dataset_loading import class_names
     from clarel_tf.experiment import run_experiment
     from clarel_tf.repeats import repeats_table, run_repeats
     from clarel_tf.results_table import results_table
 
-    builder = get_builder(config.dataset, config.dataset_config, _DATA_DIR.value)
     run_dir = _RUN_DIR.value or f"runs/{config.dataset}"
-    splits = load_splits(builder, _MANUAL_DIR.value)
     names = class_names(builder)
     if _REPEATS.value > 1:
         summary = run_repeats(config, splits, run_dir, _REPEATS.value, names, _RESTART.value)
@@ -42,5 +34,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    cli.define_data_flags()
     cli.define_setting_flags()
     cli.run(main, __doc__.splitlines()[0])

@@ -1,5 +1,6 @@
 """What the programs share: flags made from the settings, readable help, one-line errors."""
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -44,6 +45,25 @@ def define_setting_flags() -> None:
         "preset", None, "paper, fast or tiny (default: tiny for the demo dataset, else paper)"
     )
     flags.DEFINE_string("config_file", None, "start from this config.json instead of a preset")
+
+
+def define_data_flags() -> None:
+    """Where datasets are, built and raw."""
+    flags.DEFINE_string(
+        "data_dir", None, "where built datasets are kept (default: ~/tensorflow_datasets)"
+    )
+    flags.DEFINE_string(
+        "manual_dir", None, "folder with the raw files of a dataset that is not built yet"
+    )
+
+
+def load_dataset(name: str, config: str) -> tuple[Any, dict[str, Any]]:
+    """The builder of a dataset and its splits, built first if need be, by the data flags."""
+    start_tensorflow()
+    from clarel_tf.dataset_loading import get_builder, load_splits
+
+    builder = get_builder(name, config, flags.FLAGS.data_dir)
+    return builder, load_splits(builder, flags.FLAGS.manual_dir)
 
 
 def config_from_flags() -> Config:
@@ -95,8 +115,9 @@ def run(main: Callable[[], None], about: str) -> None:
 
     def parse(argv: list[str]) -> list[str]:
         if {"--help", "-h", "-help", "--helpshort", "--helpfull"} & set(argv[1:]):
-            print(help_text(about))
-            sys.exit(0)
+            with contextlib.suppress(BrokenPipeError):  # `--help | head`
+                print(help_text(about), flush=True)
+            os._exit(0)
         try:
             rest = flags.FLAGS(argv)
         except flags.Error as error:
@@ -178,6 +199,9 @@ def _flag_help(name: str, flag: flags.Flag, default: Any) -> str:
         default = ",".join(map(str, default))
     if isinstance(default, bool):
         default = str(default).lower()
-    shown = "" if default in (None, "") else f" [{default}]"
-    text = textwrap.fill(f"{flag.help}{shown}", 68)
+    shown = "" if default in (None, "", []) else f" [{default}]"
+    meaning = " ".join(flag.help.split()).removesuffix(
+        "; repeat this option to specify a list of values"
+    )
+    text = textwrap.fill(f"{meaning}{shown}", 68)
     return textwrap.indent(text, " " * 28).replace(" " * 28, f"  --{name:<24}", 1)

@@ -1,21 +1,15 @@
 """train_main.py from raw files to the report, on small data in the formats of pairs and of CUB."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from clarel_tf.files import read_json
+from tests.programs import SMALL_MODEL, run_program
 from tests.raw_files import CUB, RawFiles
 
-ROOT = Path(__file__).resolve().parent.parent
-SMALL = [
-    *("--preset=tiny", "--embedding_size=16", "--filters=8,8", "--lstm_units=8", "--steps=8"),
-    *("--batch_size=4", "--word_size=8"),
-]
+SMALL = ["--preset=tiny", *SMALL_MODEL, "--steps=8", "--batch_size=4"]
 
 
 def write_pairs(folder: Path) -> None:
@@ -44,11 +38,8 @@ def write_cub(folder: Path) -> None:
 )
 def test_from_raw_files_to_the_report(tmp_path, dataset, write, flags):
     write(tmp_path / "raw")
-    command = [sys.executable, str(ROOT / "train_main.py"), f"--dataset={dataset}", *SMALL, *flags]
-    command += [f"--manual_dir={tmp_path / 'raw'}", f"--data_dir={tmp_path / 'data'}"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=tmp_path, timeout=300, env=dict(os.environ)
-    )
+    flags = [f"--dataset={dataset}", *SMALL, *flags, f"--manual_dir={tmp_path / 'raw'}"]
+    done = run_program("train_main.py", *flags, f"--data_dir={tmp_path / 'data'}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     results = read_json(tmp_path / "runs" / dataset / "results.json")
     assert results["dataset"] == dataset

@@ -1,12 +1,8 @@
 """evaluate_main.py and --repeats, in real processes; refusing to choose alpha on test."""
 
 import json
-import os
 import shutil
 import statistics
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,26 +11,19 @@ from clarel_tf.experiment import build_model
 from clarel_tf.repeats import mean_and_interval
 from clarel_tf.validation import calibrate
 from clarel_tf.vocabulary import build_vocabulary
+from tests.programs import SMALL_MODEL, run_program
 
-ROOT = Path(__file__).resolve().parent.parent
 SMALL = [
-    *("--embedding_size=16", "--word_size=8", "--filters=8,8", "--lstm_units=8", "--max_tokens=12"),
+    *SMALL_MODEL,
     *("--steps=12", "--batch_size=16", "--captions=2", "--warmup_steps=2", "--checkpoint_every=6"),
 ]
-
-
-def run(program: str, *flags: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(ROOT / program), *flags]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=300, env=dict(os.environ)
-    )
 
 
 @pytest.fixture(scope="module")
 def repeated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("repeats")
     flags = [f"--data_dir={folder / 'data'}", f"--run_dir={folder / 'run'}", "--repeats=2", *SMALL]
-    done = run("train_main.py", *flags)
+    done = run_program("train_main.py", *flags)
     assert done.returncode == 0, done.stderr
     return folder, flags, done
 
@@ -60,7 +49,7 @@ def test_a_series_goes_on_where_it_stopped(repeated):
     before = (folder / "run" / "seed_0" / "results.json").stat().st_mtime_ns
     shutil.rmtree(folder / "run" / "seed_1")
     (folder / "run" / "repeats.json").rename(folder / "before.json")
-    assert run("train_main.py", *flags).returncode == 0
+    assert run_program("train_main.py", *flags).returncode == 0
     assert (folder / "run" / "seed_0" / "results.json").stat().st_mtime_ns == before
     assert (folder / "run" / "repeats.json").read_text() == (folder / "before.json").read_text()
 
@@ -71,7 +60,7 @@ def test_evaluating_again_gives_the_same_measures(repeated):
     before = {name: (run_dir / name).read_text() for name in ("evaluation.json", "report.html")}
     for name in before:
         (run_dir / name).unlink()
-    done = run("evaluate_main.py", f"--run_dir={run_dir}", f"--data_dir={folder / 'data'}")
+    done = run_program("evaluate_main.py", f"--run_dir={run_dir}", f"--data_dir={folder / 'data'}")
     assert done.returncode == 0, done.stderr
     assert "leave_own_out" in done.stdout and "AP@50" in done.stdout
     assert {name: (run_dir / name).read_text() for name in before} == before
@@ -82,7 +71,7 @@ def test_what_is_not_a_finished_run_is_refused(tmp_path):
         ([], "--run_dir is missing"),
         ([f"--run_dir={tmp_path}"], "holds no finished run"),
     ):
-        done = run("evaluate_main.py", *flags)
+        done = run_program("evaluate_main.py", *flags)
         assert done.returncode == 1
         assert done.stderr.startswith("error: ") and message in done.stderr
 
@@ -92,7 +81,9 @@ def test_a_damaged_model_is_named(repeated, tmp_path):
     shutil.copytree(repeated[0] / "run" / "seed_0", run_dir)
     model = run_dir / "model.keras"
     model.write_bytes(model.read_bytes()[:-2000])
-    done = run("evaluate_main.py", f"--run_dir={run_dir}", f"--data_dir={repeated[0] / 'data'}")
+    done = run_program(
+        "evaluate_main.py", f"--run_dir={run_dir}", f"--data_dir={repeated[0] / 'data'}"
+    )
     assert done.returncode == 1
     assert f"error: {model} is missing or damaged" in done.stderr
 

@@ -21,22 +21,12 @@ from clarel_tf.distances import pairwise_distances_numpy
 from clarel_tf.files import read_json
 from clarel_tf.metrics import harmonic_mean, per_class_accuracy
 from clarel_tf.model import load_model
+from tests.programs import ROOT, SMALL_MODEL, run_program
 
-ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = Path(tf.sysconfig.get_lib())
 MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
 SENTENCES = ["a small bird with a red crown", "", "zzz unknown", "blue, back!", "a " * 100_000]
-SMALL = [
-    *("--embedding_size=16", "--word_size=8", "--filters=8,8", "--lstm_units=8", "--max_tokens=12"),
-    *("--steps=60", "--batch_size=32", "--captions=2", "--warmup_steps=2"),
-]
-
-
-def run_program(program: str, *flags: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(ROOT / program), *flags]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=300, env=dict(os.environ)
-    )
+SMALL = [*SMALL_MODEL, "--steps=60", "--batch_size=32", "--captions=2", "--warmup_steps=2"]
 
 
 @pytest.fixture(scope="module")
