@@ -29,6 +29,7 @@ def main() -> None:
         raise ClarelError("--export_dir is missing: name the folder that gets the models")
     builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
     from clarel_tf.dataset_loading import class_names
+    from clarel_tf.experiment import data_fingerprints
     from clarel_tf.export import export_run
     from clarel_tf.files import read_json
     from clarel_tf.model import load_model
@@ -36,6 +37,7 @@ def main() -> None:
     from clarel_tf.protocol import apply_protocol
 
     splits = apply_protocol(splits, config.protocol)
+    folder.check_data(data_fingerprints(config, splits))
     if _GALLERY.value and _GALLERY.value not in splits:
         raise ClarelError(f"--gallery_split={_GALLERY.value} is not one of {', '.join(splits)}")
     model = load_model(folder.path / "model.keras")

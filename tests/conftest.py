@@ -23,6 +23,7 @@ _SLOW_FILES = (
     "test_readme.py",
     "test_real_cub.py",
     "test_report.py",
+    "test_serving_client.py",
 )
 
 

@@ -1,0 +1,94 @@
+"""What `classify_main.py` is made of: images to ask about, new classes, answers as rows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clarel_tf.array_files import checked_features, read_npz
+from clarel_tf.errors import ClarelError
+
+
+def parse_new_classes(items: Sequence[str]) -> dict[str, list[str]]:
+    """`["cardinal: a red bird; a small red bird"]` -> {"cardinal": [two sentences]}."""
+    classes: dict[str, list[str]] = {}
+    for item in items:
+        name, _, text = item.partition(":")
+        sentences = [sentence.strip() for sentence in text.split(";") if sentence.strip()]
+        if not name.strip() or not sentences:
+            raise ClarelError(f"--new_class={item!r}: expected 'name: sentence; sentence; ...'")
+        classes.setdefault(name.strip(), []).extend(sentences)
+    return classes
+
+
+def read_image_features(path: str) -> tuple[list[str], np.ndarray]:
+    """Ids and features, float32 [N, D], of an .npz file; without `image_ids`, numbers."""
+    arrays = read_npz(Path(path), ("image_ids", "features"))
+    if "features" not in arrays:
+        raise ClarelError(f"{path} has no array 'features'")
+    count = len(arrays["features"]) if arrays["features"].ndim else 0
+    ids = [str(name) for name in arrays.get("image_ids", np.arange(1, count + 1)).ravel()]
+    return ids, checked_features(arrays["features"], len(ids), path)
+
+
+def find_images(splits: dict[str, Any], wanted: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """The features, float32 [N, D], of images of a dataset, by their ids."""
+    if not wanted:
+        raise ClarelError("--dataset needs --image_ids")
+    rows = {
+        image_id: split.image_features[i]
+        for split in splits.values()
+        for i, image_id in enumerate(split.image_ids.tolist())
+    }
+    for image_id in wanted:
+        if image_id not in rows:
+            raise ClarelError(f"--image_ids: the dataset has no image {image_id!r}")
+    return list(wanted), np.stack([rows[image_id] for image_id in wanted])
+
+
+class LocalTransport:
+    """Asks the newest version of an export in this process, without a server."""
+
+    def __init__(self, export_dir: str | Path):
+        self._export_dir = Path(export_dir)
+        self._loaded: dict[str, Any] = {}
+
+    def predict(self, model: str, signature: str, inputs: dict) -> dict[str, np.ndarray]:
+        """Runs one signature of a model, which is loaded when it is first asked."""
+        import tensorflow as tf
+
+        if model not in self._loaded:
+            versions = [p for p in (self._export_dir / model).glob("*") if p.name.isdigit()]
+            if not versions:
+                raise ClarelError(f"{self._export_dir} holds no export (no version of {model})")
+            newest = max(versions, key=lambda path: int(path.name))
+            self._loaded[model] = tf.saved_model.load(str(newest))
+        function = self._loaded[model].signatures[signature]
+        try:
+            outputs = function(**{name: tf.constant(value) for name, value in inputs.items()})
+        except (tf.errors.OpError, TypeError, ValueError) as error:
+            raise ClarelError(f"{model}, {signature}: {' '.join(str(error).split())}") from error
+        return {name: _decoded(value.numpy()) for name, value in outputs.items()}
+
+
+def _decoded(array: np.ndarray) -> np.ndarray:
+    if array.dtype != object:
+        return array
+    return np.vectorize(bytes.decode, otypes=[object])(array) if array.size else array
+
+
+def answer_rows(image_ids: Sequence[str], answer: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    """One row for every image and class of the answer, best class first."""
+    return [
+        {
+            "image_id": image_id,
+            "rank": rank + 1,
+            "class": str(answer["class_name"][i][rank]),
+            "distance": float(answer["distance"][i][rank]),
+            "probability": float(answer["probability"][i][rank]),
+            "accepted": bool(answer["accepted"][i]),
+        }
+        for i, image_id in enumerate(image_ids)
+        for rank in range(len(answer["class_name"][i]))
+    ]

@@ -1,0 +1,85 @@
+"""Classifies images by an exported classifier: in a folder, or behind a model server.
+
+python classify_main.py --export_dir=exports/demo --dataset=demo --image_ids=demo_02319 \\
+  --new_class="cardinal: a small red bird; a bird with a red crown"
+"""
+
+import csv
+import json
+import sys
+from typing import Any
+
+from absl import flags
+
+from clarel_tf import cli
+from clarel_tf.errors import ClarelError
+
+_EXPORT_DIR = flags.DEFINE_string("export_dir", None, "folder of an export")
+_SERVER = flags.DEFINE_string(
+    "server", None, "http://host:8501 (REST) or host:8500 (gRPC) instead of a folder"
+)
+_FEATURES = flags.DEFINE_string("features", None, ".npz file with image_ids [N], features [N, D]")
+_DATASET = flags.DEFINE_string("dataset", None, "take the images of --image_ids from this dataset")
+_CONFIG = flags.DEFINE_string("config", "", "builder config of the dataset (empty: its default)")
+_IMAGE_IDS = flags.DEFINE_list("image_ids", [], "which images of the dataset")
+_NEW_CLASS = flags.DEFINE_multi_string("new_class", [], "'name: sentence; sentence'; repeatable")
+_ALPHA = flags.DEFINE_float("alpha", None, "another balance of seen and unseen classes")
+_FORMAT = flags.DEFINE_enum("format", "table", ["table", "csv", "json"], "form of the answer")
+_TIMEOUT = flags.DEFINE_float("timeout", 10.0, "seconds to wait for a server", lower_bound=0.1)
+
+
+def main() -> None:
+    if bool(_EXPORT_DIR.value) == bool(_SERVER.value):
+        raise ClarelError("give --export_dir or --server, one of them")
+    if bool(_FEATURES.value) == bool(_DATASET.value):
+        raise ClarelError("give --features or --dataset with --image_ids, one of them")
+    from clarel_tf.asking import parse_new_classes
+
+    new_classes = parse_new_classes(_NEW_CLASS.value)
+    image_ids, features = _images()
+    cli.start_tensorflow()
+    from clarel_tf.asking import LocalTransport, answer_rows
+    from clarel_tf.serving_client import ServingClient, connect
+
+    client = (
+        connect(_SERVER.value, _TIMEOUT.value)
+        if _SERVER.value
+        else ServingClient(LocalTransport(_EXPORT_DIR.value))
+    )
+    answer = client.classify(features, _ALPHA.value, new_classes)
+    _show(answer_rows(image_ids, answer))
+
+
+def _images() -> tuple[list[str], Any]:
+    """Ids and features of the images asked about."""
+    if _FEATURES.value:
+        from clarel_tf.asking import read_image_features
+
+        return read_image_features(_FEATURES.value)
+    _, splits = cli.load_dataset(_DATASET.value, _CONFIG.value)
+    from clarel_tf.asking import find_images
+
+    return find_images(splits, _IMAGE_IDS.value)
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    if _FORMAT.value == "json":
+        print(json.dumps(rows, indent=2))
+        return
+    if _FORMAT.value == "csv":
+        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return
+    widths = {key: max(len(key), *(len(_cell(row[key])) for row in rows)) for key in rows[0]}
+    for row in [{key: key for key in widths}, *rows]:
+        print("  ".join(_cell(row[key]).ljust(width) for key, width in widths.items()).rstrip())
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    cli.define_data_flags()
+    cli.run(main, __doc__.splitlines()[0])
