@@ -8,21 +8,22 @@ import tensorflow as tf
 EPSILON = 1e-12
 
 
-def pairwise_distances(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+def pairwise_distances(a: tf.Tensor, b: tf.Tensor, b_squares: tf.Tensor | None = None) -> tf.Tensor:
     """Euclidean distances by one matrix product.
 
     Args:
       a: float32 [N, E].
       b: float32 [M, E].
+      b_squares: float32 [M], squared lengths of b where they are known, as for stored prototypes.
 
     Returns:
       float32 [N, M].
     """
-    squares = (
-        tf.reduce_sum(tf.square(a), axis=1)[:, tf.newaxis]
-        + tf.reduce_sum(tf.square(b), axis=1)
-        - 2.0 * tf.matmul(a, b, transpose_b=True)
-    )
+    if b_squares is None:
+        b_squares = tf.reduce_sum(tf.square(b), axis=1)
+    a_squares = tf.reduce_sum(tf.square(a), axis=1)[:, tf.newaxis]
+    # The factor goes to the smaller operand: a pass over the whole product is saved.
+    squares = (a_squares + b_squares) + tf.matmul(-2.0 * a, b, transpose_b=True)
     return tf.sqrt(tf.maximum(squares, EPSILON))
 
 

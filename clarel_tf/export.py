@@ -67,7 +67,7 @@ def export_run(
             }
             for name in MODELS:
                 uses_text = name != "image_embedder"
-                _write(staging / name, endpoints[name], model if uses_text else None)
+                write_saved_model(staging / name, endpoints[name], model if uses_text else None)
                 _write_warm_up(staging / name, name, model)
             for name in MODELS:
                 (export_dir / name).mkdir(exist_ok=True)
@@ -172,7 +172,9 @@ def _strings(name: str) -> tf.TensorSpec:
     return tf.TensorSpec([None], tf.string, name)
 
 
-def _write(path: Path, endpoints: dict[str, Endpoint], text_model: Clarel | None) -> None:
+def write_saved_model(
+    path: Path, endpoints: dict[str, Endpoint], text_model: Clarel | None
+) -> None:
     """Writes one SavedModel.
 
     Tracking the whole model would store its weights twice, and holding it in a `tf.Module` makes a
@@ -180,6 +182,7 @@ def _write(path: Path, endpoints: dict[str, Endpoint], text_model: Clarel | None
     """
     archive = keras.export.ExportArchive()
     if text_model is not None:
+        text_model.tokenizer(tf.constant([""]))  # a layer that was never called cannot be tracked
         archive.track(text_model.tokenizer.lookup)
     for name, (function, signature) in endpoints.items():
         archive.add_endpoint(name, function, input_signature=signature)

@@ -52,8 +52,10 @@ class PrototypeClassifier:
         """`prototypes`: float32 [C, E]; `is_seen`: bool [C]; `k`: classes in an answer."""
         self._model, self._calibration, self._k = model, calibration, k
         self._prototypes = tf.Variable(prototypes, trainable=False, name="prototypes")
+        squares = np.einsum("ij,ij->i", prototypes, prototypes)
+        self._squares = tf.Variable(squares, trainable=False, name="prototype_squares")
         self._class_names = tf.constant(class_names)
-        self._is_seen = tf.constant(is_seen)
+        self._is_seen = tf.constant(is_seen, tf.float32)
 
     def classify(self, image_features: tf.Tensor) -> Answer:
         """The k best of the stored classes for each of B images."""
@@ -116,8 +118,8 @@ class PrototypeClassifier:
     def _stored_distances(self, images: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:
         """d_alpha of each image to each stored class, float32 [B, C]."""
         alpha = tf.debugging.check_numerics(alpha, "alpha must be finite")
-        distances = pairwise_distances(images, self._prototypes)
-        return tf.where(self._is_seen, distances * (1.0 + alpha[:, tf.newaxis]), distances)
+        distances = pairwise_distances(images, self._prototypes, self._squares)
+        return distances * (1.0 + alpha[:, tf.newaxis] * self._is_seen)
 
     def _answer(self, distances: tf.Tensor, class_names: tf.Tensor) -> Answer:
         """The k nearest of N classes.

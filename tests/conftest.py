@@ -1,6 +1,7 @@
 """Settings for all tests, and a data set small enough to train on in a second."""
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from clarel_tf.config import Config, preset
-from clarel_tf.dataset_loading import Split
+from clarel_tf.dataset_loading import Split, get_builder, prepare
 
 # Files whose tests start programs: begun first, so that both processes end at about the same time.
 _SLOW_FILES = (
@@ -55,6 +56,14 @@ def make_split(
     ]
     ids = np.array([f"image_{first_id + i:04d}" for i in range(len(labels))])
     return Split(name, ids, features, labels, texts)
+
+
+@pytest.fixture(scope="session")
+def demo_data_dir(tmp_path_factory) -> Path:
+    """A folder with the demo dataset, built once."""
+    folder = tmp_path_factory.mktemp("demo_data")
+    prepare(get_builder("demo", data_dir=str(folder)))
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ class PlainTextTower(keras.layers.Layer):
         config = packed.get_config()
         self.embedding = keras.layers.Embedding(*packed.words.shape)
         self.embedding.build()
-        self.blocks = [_PlainBlock(block, config) for block in packed.blocks]
+        self.blocks = [PlainBlock(block, config) for block in packed.blocks]
         units = packed.lstm.units
         self.lstm = keras.layers.Bidirectional(keras.layers.LSTM(units, return_sequences=True))
         self.lstm.build((None, None, packed.blocks[-1].filters))
@@ -61,7 +61,7 @@ class PlainTextTower(keras.layers.Layer):
         return self.head(tf.reduce_sum(x * weights, axis=1) / tf.reduce_sum(weights, axis=1))
 
 
-class _PlainBlock(keras.layers.Layer):
+class PlainBlock(keras.layers.Layer):
     def __init__(self, packed, config):
         super().__init__()
         self.convs = [

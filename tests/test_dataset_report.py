@@ -32,13 +32,13 @@ def test_counts_lengths_overlaps_and_coverage(splits, tmp_path):
     assert "class 'class 6'" in text
 
 
-def test_program_on_demo(tmp_path):
+def test_program_on_demo(demo_data_dir):
     def run(*flags):
         return subprocess.run(
             [sys.executable, str(ROOT / "inspect_main.py"), *flags],
             capture_output=True,
             text=True,
-            env={**os.environ, "TFDS_DATA_DIR": str(tmp_path)},
+            env={**os.environ, "TFDS_DATA_DIR": str(demo_data_dir)},
         )
 
     done = run()

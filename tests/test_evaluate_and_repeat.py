@@ -20,8 +20,9 @@ SMALL = [
 
 
 @pytest.fixture(scope="module")
-def repeated(tmp_path_factory):
+def repeated(tmp_path_factory, demo_data_dir):
     folder = tmp_path_factory.mktemp("repeats")
+    (folder / "data").symlink_to(demo_data_dir)
     flags = [f"--data_dir={folder / 'data'}", f"--run_dir={folder / 'run'}", "--repeats=2", *SMALL]
     done = run_program("train_main.py", *flags)
     assert done.returncode == 0, done.stderr

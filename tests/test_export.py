@@ -30,9 +30,10 @@ SMALL = [*SMALL_MODEL, "--steps=60", "--batch_size=32", "--captions=2", "--warmu
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory):
+def exported(tmp_path_factory, demo_data_dir):
     """A trained demo run and its export: (folder, model, splits, class names, results)."""
     folder = tmp_path_factory.mktemp("export")
+    (folder / "data").symlink_to(demo_data_dir)
     data = f"--data_dir={folder / 'data'}"
     done = run_program("train_main.py", data, f"--run_dir={folder / 'run'}", *SMALL)
     assert done.returncode == 0, done.stderr

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_python_blocks_run(tmp_path):
+def test_python_blocks_run(tmp_path, demo_data_dir):
     blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     assert blocks
     train = [
@@ -22,7 +22,7 @@ def test_python_blocks_run(tmp_path):
         done = subprocess.run(
             [sys.executable, *arguments],
             cwd=tmp_path,
-            env={**os.environ, "TFDS_DATA_DIR": str(tmp_path / "data")},
+            env={**os.environ, "TFDS_DATA_DIR": str(demo_data_dir)},
             capture_output=True,
             text=True,
             timeout=300,

@@ -64,14 +64,14 @@ def test_ablation_stands_beside_the_published_values():
     assert "| 0 | 0.5 | 0.0 | 1 | 30.0 | 60.0 | 40.0 | 39.3 | 57.5 | 46.7 |" in table
 
 
-def test_program(tmp_path):
+def test_program(tmp_path, demo_data_dir):
     small = [
         *("--embedding_size=16", "--word_size=8", "--filters=8,8", "--lstm_units=8"),
         *("--max_tokens=12", "--steps=8", "--batch_size=16", "--captions=2", "--warmup_steps=2"),
     ]
     sweep_dir = tmp_path / "sweep"
     command = [sys.executable, str(ROOT / "sweep_main.py"), *small, "--grid=kappa=0,0.5"]
-    command += [f"--sweep_dir={sweep_dir}", f"--data_dir={tmp_path / 'data'}", "--jobs=2"]
+    command += [f"--sweep_dir={sweep_dir}", f"--data_dir={demo_data_dir}", "--jobs=2"]
 
     def run(*more):
         return subprocess.run(

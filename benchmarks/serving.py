@@ -1,0 +1,194 @@
+"""Latency and throughput of the exports in TensorFlow's C++ loader, beside plain references.
+
+python benchmarks/serving.py [--classes 200 10000 1000000]
+
+Sizes are the paper's, weights are random, sentences have the lengths of CUB captions.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import harness
+import keras
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from clarel_tf.config import ModelConfig  # noqa: E402
+from clarel_tf.export import write_saved_model  # noqa: E402
+from clarel_tf.model import Clarel  # noqa: E402
+from clarel_tf.serving_functions import (  # noqa: E402
+    Calibration,
+    PrototypeClassifier,
+    embed_images,
+    embed_texts,
+)
+from tests.plain_text_tower import PlainTextTower  # noqa: E402
+
+WORDS = [f"word{i}" for i in range(4000)]
+
+
+def sentences(count: int) -> list[str]:
+    """Sentences whose lengths are spread like those of CUB captions: mean 15, 95 % below 25."""
+    rng = np.random.default_rng(0)
+    lengths = np.clip(np.round(rng.gamma(9.0, 15.2 / 9.0, count)), 3, 30).astype(int)
+    return [" ".join(rng.choice(WORDS, length)) for length in lengths]
+
+
+def in_cpp(path: Path, folder: Path, feeds: dict, repeats: int) -> dict:
+    """Times `serving_default` in a process that has nothing but the C++ library."""
+    message = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    signature = message.meta_graphs[0].signature_def["serving_default"]
+    request = {}
+    for name, value in feeds.items():
+        if isinstance(value, list):
+            request[signature.inputs[name].name] = [text.encode().hex() for text in value]
+        else:
+            np.save(folder / f"{name}.npy", value)
+            request[signature.inputs[name].name] = str(folder / f"{name}.npy")
+    fetches = {name: info.name for name, info in signature.outputs.items()}
+    call = {"feeds": request, "fetches": fetches}
+    body = {"path": str(path), "calls": [call], "repeats": repeats}
+    (folder / "request.json").write_text(json.dumps(body))
+    command = [sys.executable, str(ROOT / "tests" / "cpp_loader.py"), tf.sysconfig.get_lib()]
+    done = subprocess.run(
+        [*command, str(folder / "request.json")],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    return json.loads(done.stdout)[0]
+
+
+def timed(function, repeats: int) -> list[float]:
+    """Seconds of each call, after two that do not count."""
+    function(), function()
+    return harness.alternate({"it": function}, repeats)["it"]
+
+
+def row(seconds: list[float], items: int) -> dict[str, float]:
+    """Median and 95th percentile in milliseconds, and items a second."""
+    seconds = seconds[len(seconds) // 10 :]  # the first calls warm up
+    median = float(np.median(seconds))
+    return {
+        "p50_ms": 1e3 * median,
+        "p95_ms": 1e3 * float(np.percentile(seconds, 95)),
+        "per_second": items / median,
+    }
+
+
+def embedders(model: Clarel, folder: Path, repeats: int) -> dict[str, dict[str, float]]:
+    """One and 64 images and sentences: C++ loader, Keras, and a plain padded text tower."""
+    features = tf.TensorSpec([None, model.feature_size], tf.float32, "image_features")
+    text = tf.TensorSpec([None], tf.string, "text")
+    image_path, text_path = folder / "image_embedder", folder / "text_embedder"
+    write_saved_model(
+        image_path,
+        {"serving_default": (lambda x: {"embedding": embed_images(model, x)}, [features])},
+        None,
+    )
+    write_saved_model(
+        text_path,
+        {"serving_default": (lambda x: {"embedding": embed_texts(model, x)}, [text])},
+        model,
+    )
+    plain = PlainTextTower(model.text_tower)
+    plain_graph = tf.function(lambda x: plain(model.tokenizer(x)), [text])
+    whole = keras.Sequential([keras.Input([model.feature_size]), model.image_tower])
+    rows = {}
+    for count in (1, 64):
+        images = np.random.default_rng(0).normal(size=(count, model.feature_size)).astype("f4")
+        texts = sentences(count)
+        name = f"{count} image" + "s" * (count > 1)
+        found = in_cpp(image_path, folder, {"image_features": images}, 20 * repeats)
+        rows[f"{name}, C++ loader"] = row(found["seconds"], count)
+        rows[f"{name}, Keras predict"] = row(
+            timed(lambda images=images: whole.predict(images, verbose=0), repeats), count
+        )
+        name = f"{count} sentence" + "s" * (count > 1)
+        found = in_cpp(text_path, folder, {"text": texts}, 20 * repeats)
+        rows[f"{name}, C++ loader"] = row(found["seconds"], count)
+        tensor = tf.constant(texts)
+        rows[f"{name}, plain padded tower"] = row(
+            timed(lambda tensor=tensor: plain_graph(tensor).numpy(), 4 * repeats), count
+        )
+    return rows
+
+
+def bare_product(prototypes: np.ndarray, feature_size: int):
+    """A linear layer, the product with the prototypes and top-k: the least that any answer needs."""
+    stored = tf.Variable(prototypes, trainable=False)
+    weights = tf.Variable(np.zeros((feature_size, prototypes.shape[1]), "f4"), trainable=False)
+
+    def answer(image_features):
+        values = tf.matmul(tf.matmul(image_features, weights), stored, transpose_b=True)
+        return {"values": tf.math.top_k(values, 5).values}
+
+    return answer
+
+
+def classifiers(
+    model: Clarel, folder: Path, sizes: list[int], batch: int, repeats: int
+) -> dict[str, dict[str, float]]:
+    """The classifier with many classes, beside the bare product and top-k of the same sizes."""
+    rows = {}
+    width = model.model_settings.embedding_size
+    features = tf.TensorSpec([None, model.feature_size], tf.float32, "image_features")
+    images = np.random.default_rng(0).normal(size=(batch, model.feature_size)).astype("f4")
+    for size in sizes:
+        prototypes = np.random.default_rng(1).standard_normal((size, width), np.float32)
+        classifier = PrototypeClassifier(
+            model,
+            prototypes,
+            [f"class {i}" for i in range(size)],
+            np.arange(size) % 4 > 0,
+            Calibration(0.02, 1.0, 100.0),
+        )
+        path = folder / f"classifier_{size}"
+        write_saved_model(path, {"serving_default": (classifier.classify, [features])}, None)
+        bare_path = folder / f"bare_{size}"
+        bare = bare_product(prototypes, model.feature_size)
+        write_saved_model(bare_path, {"serving_default": (bare, [features])}, None)
+        times: dict[str, list[float]] = {"ours": [], "bare": []}
+        peak = 0.0
+        for _ in range(3):  # in turn
+            found = in_cpp(path, folder, {"image_features": images}, repeats)
+            times["ours"] += found["seconds"][1:]
+            peak = max(peak, found["peak_mb"])
+            feeds = {"image_features": images}
+            times["bare"] += in_cpp(bare_path, folder, feeds, repeats)["seconds"][1:]
+        rows[f"{size} classes, classifier"] = row(times["ours"], batch) | {"peak_mb": peak}
+        rows[f"{size} classes, bare product"] = row(times["bare"], batch)
+        ratio = np.median(times["ours"]) / np.median(times["bare"])
+        rows[f"{size} classes, ratio"] = {"ratio": float(ratio)}
+    return rows
+
+
+def main() -> None:
+    parser = harness.make_parser(__doc__.splitlines()[0])
+    parser.add_argument("--classes", type=int, nargs="*", default=[200, 10_000, 1_000_000])
+    parser.add_argument("--batch", type=int, default=64, help="images a request of the classifier")
+    arguments = parser.parse_args()
+    keras.utils.set_random_seed(0)
+    model = Clarel(WORDS, feature_size=2048, num_classes=150, model=ModelConfig())
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = embedders(model, Path(folder), arguments.repeats)
+        rows |= classifiers(
+            model, Path(folder), arguments.classes, arguments.batch, arguments.repeats
+        )
+    title = f"Exports of the paper's sizes ({time.perf_counter() - started:.0f} s in all)"
+    harness.report(title, rows, arguments.json)
+
+
+if __name__ == "__main__":
+    main()
