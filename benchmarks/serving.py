@@ -125,7 +125,7 @@ def embedders(model: Clarel, folder: Path, repeats: int) -> dict[str, dict[str, 
 
 
 def bare_product(prototypes: np.ndarray, feature_size: int):
-    """A linear layer, the product with the prototypes and top-k: the least that any answer needs."""
+    """A linear layer, the product with the prototypes and top-k: the least an answer needs."""
     stored = tf.Variable(prototypes, trainable=False)
     weights = tf.Variable(np.zeros((feature_size, prototypes.shape[1]), "f4"), trainable=False)
 
