@@ -22,8 +22,7 @@ def pairwise_distances(a: tf.Tensor, b: tf.Tensor, b_squares: tf.Tensor | None =
     if b_squares is None:
         b_squares = tf.reduce_sum(tf.square(b), axis=1)
     a_squares = tf.reduce_sum(tf.square(a), axis=1)[:, tf.newaxis]
-    # The factor goes to the smaller operand: a pass over the whole product is saved.
-    squares = (a_squares + b_squares) + tf.matmul(-2.0 * a, b, transpose_b=True)
+    squares = a_squares + b_squares - 2.0 * tf.matmul(a, b, transpose_b=True)
     return tf.sqrt(tf.maximum(squares, EPSILON))
 
 
