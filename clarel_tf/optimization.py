@@ -3,6 +3,7 @@
 import keras
 
 from clarel_tf.config import TrainingConfig
+from clarel_tf.fused_optimizers import FusedAdam, FusedSGD
 
 
 def make_schedule(
@@ -27,13 +28,10 @@ def make_schedule(
 
 def make_optimizer(settings: TrainingConfig) -> keras.optimizers.Optimizer:
     """SGD with momentum or Adam, each variable's gradient clipped by itself."""
-    common = {
-        "learning_rate": make_schedule(settings),
-        "clipnorm": settings.clip_norm or None,
-    }
+    schedule = make_schedule(settings)
     if settings.optimizer == "sgd":
-        return keras.optimizers.SGD(momentum=settings.momentum, **common)
-    return keras.optimizers.Adam(**common)
+        return FusedSGD(schedule, momentum=settings.momentum, max_norm=settings.clip_norm)
+    return FusedAdam(schedule, max_norm=settings.clip_norm)
 
 
 def schedule_value(

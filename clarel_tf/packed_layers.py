@@ -1,9 +1,7 @@
-"""Layers that read the packed layout: masked batch norm, residual block, bidirectional LSTM."""
+"""Layers that read the packed layout: masked batch norm and the residual block."""
 
 import keras
 import tensorflow as tf
-
-from clarel_tf.packing import RecurrentSteps
 
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
@@ -35,18 +33,16 @@ class PackedBatchNorm(keras.layers.Layer):
 
     def call(self, x: tf.Tensor, mask: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Normalises x, float32 [S, C], by its moments where mask, float32 [S, 1], is 1."""
+        gamma, beta = tf.convert_to_tensor(self.gamma), tf.convert_to_tensor(self.beta)
         if training:
             share = mask / tf.maximum(tf.reduce_sum(mask), 1.0)
-            mean = tf.reduce_sum(x * share, axis=0)
-            variance = tf.reduce_sum(tf.square(x - mean) * share, axis=0)
+            x, mean, variance = _normalized_by_moments(x, gamma, beta, share, self.epsilon)
             keep = self.momentum
             self.moving_mean.assign(keep * self.moving_mean + (1 - keep) * mean)
             self.moving_variance.assign(keep * self.moving_variance + (1 - keep) * variance)
-        else:
-            mean = tf.convert_to_tensor(self.moving_mean)
-            variance = tf.convert_to_tensor(self.moving_variance)
-        scale = tf.math.rsqrt(variance + self.epsilon) * self.gamma
-        return x * scale + (self.beta - mean * scale)
+            return x
+        scale = tf.math.rsqrt(self.moving_variance + self.epsilon) * gamma
+        return x * scale + (beta - self.moving_mean * scale)
 
     def get_config(self):
         own = {"momentum": self.momentum, "epsilon": self.epsilon, "l2": self.l2}
@@ -84,12 +80,19 @@ class PackedResidualBlock(keras.layers.Layer):
 
     def call(self, x: tf.Tensor, mask: tf.Tensor, training: bool = False) -> tf.Tensor:
         """float32 [S, C], zero where mask [S, 1] is 0 -> float32 [S/2, filters], likewise."""
-        shortcut = tf.matmul(x, self.shortcut_kernel[0])
+        first = _convolve(x, self.kernels[0])
+        return self._finish(first, tf.matmul(x, tf.squeeze(self.shortcut_kernel, axis=0)), mask, training)
+
+    def _finish(
+        self, x: tf.Tensor, shortcut: tf.Tensor, mask: tf.Tensor, training: bool
+    ) -> tf.Tensor:
+        """The rest of the block, from what the first convolution and the shortcut gave."""
         shortcut = self.shortcut_norm(shortcut, mask, training=training)
-        for i, (kernel, norm) in enumerate(zip(self.kernels, self.norms, strict=True)):
-            x = tf.nn.conv1d(x[tf.newaxis], kernel, stride=1, padding="SAME")[0]
+        for i, norm in enumerate(self.norms):
+            if i > 0:
+                x = _convolve(x, self.kernels[i])
             x = norm(x, mask, training=training)
-            if i == len(self.kernels) - 1:
+            if i == len(self.norms) - 1:
                 x += shortcut
             # Empty slots must be zero again before the next convolution looks at them.
             x = tf.nn.relu(x) * mask
@@ -101,72 +104,77 @@ class PackedResidualBlock(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
-class PackedBiLSTM(keras.layers.Layer):
-    """Bidirectional LSTM over packed sequences, then the mean of its outputs over time.
+class WordResidualBlock(PackedResidualBlock):
+    """The first block: its input are words, and a batch repeats few words many times.
 
-    Weights are those of two Keras LSTMs, stacked: index 0 reads forward, 1 backward.
+    So its first products are taken once for each different word, then laid out by slot.
     """
 
-    def __init__(self, units: int, **kwargs):
-        super().__init__(**kwargs)
-        self.units = units
+    def call(
+        self, vectors: tf.Tensor, rows: tf.Tensor, mask: tf.Tensor, training: bool = False
+    ) -> tf.Tensor:
+        """Words of S slots -> float32 [S/2, filters].
 
-    def build(self, input_shape):
-        width, units = input_shape[-1], self.units
-        self.kernel = self._add_pair("kernel", (width, 4 * units), "glorot_uniform")
-        self.recurrent_kernel = self._add_pair("recurrent_kernel", (units, 4 * units), "orthogonal")
-        # Gates are in the order input, forget, cell, output; the forget bias starts at 1.
-        self.bias = self.add_weight(
-            name="bias",
-            shape=(2, 1, 4 * units),
-            initializer=lambda shape, dtype: tf.concat(
-                [tf.zeros([2, 1, units]), tf.ones([2, 1, units]), tf.zeros([2, 1, 2 * units])],
-                axis=2,
-            ),
+        Args:
+          vectors: float32 [U, C], the different words; an empty slot is a vector of zeros.
+          rows: int32 [S], the word of each slot.
+          mask: float32 [S, 1].
+        """
+        kernel = tf.concat([*tf.unstack(self.kernels[0]), tf.squeeze(self.shortcut_kernel, axis=0)], axis=1)
+        before, here, behind, shortcut = tf.split(tf.matmul(vectors, kernel), 4, axis=1)
+        # A convolution adds what the slot before, the slot itself and the slot behind give. The
+        # first slot is never behind an occupied one, the last is empty: rolling round is harmless.
+        x = tf.add_n(
+            [
+                tf.gather(before, tf.roll(rows, 1, axis=0)),
+                tf.gather(here, rows),
+                tf.gather(behind, tf.roll(rows, -1, axis=0)),
+            ]
         )
-
-    def _add_pair(self, name: str, shape: tuple[int, int], initializer: str):
-        one_direction = keras.initializers.get(initializer)
-
-        def both_directions(shape, dtype):
-            # Two seeds drawn from the global generator: the directions must not start alike.
-            pair = [one_direction.clone()(shape[1:], dtype) for _ in range(2)]
-            return tf.stack(pair)
-
-        return self.add_weight(name=name, shape=(2, *shape), initializer=both_directions)
-
-    def call(self, x: tf.Tensor, steps: RecurrentSteps) -> tf.Tensor:
-        """float32 [S/4, C] -> float32 [N, 2 * units], in the original order of the N captions."""
-        number_of_steps = steps.sizes.shape[0]
-        inputs = tf.stack([tf.gather(x, steps.forward), tf.gather(x, steps.backward)])
-        # One product for all tokens; what is left for each step is the recurrent one.
-        gates = tf.matmul(inputs, self.kernel) + self.bias
-        # The gradient of a split is a concat; that of slices, a sum of padded tensors.
-        gates = tf.split(gates, steps.sizes, axis=1, num=number_of_steps)
-        outputs, hidden, cell = [], None, None
-        for step, gate in enumerate(gates):
-            if hidden is not None:
-                still = [steps.sizes[step], steps.sizes[step - 1] - steps.sizes[step]]
-                hidden, _ = tf.split(hidden, still, axis=1)
-                cell, _ = tf.split(cell, still, axis=1)
-                gate += tf.matmul(hidden, self.recurrent_kernel)
-            hidden, cell = _lstm_cell(gate, cell)
-            outputs.append(hidden)
-        outputs = tf.concat(tf.unstack(tf.concat(outputs, axis=1)), axis=1)  # [M, 2 * units]
-        sums = tf.math.unsorted_segment_sum(outputs, steps.rank, tf.size(steps.lengths))
-        means = sums / tf.maximum(tf.cast(steps.lengths, tf.float32), 1.0)[:, tf.newaxis]
-        return tf.gather(means, steps.unsort)
-
-    def get_config(self):
-        return {**super().get_config(), "units": self.units}
+        return self._finish(x, tf.gather(shortcut, rows), mask, training)
 
 
-def _lstm_cell(gate: tf.Tensor, cell: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-    """One step: gates [2, n, 4 * units] and the cell state before it -> (hidden, cell)."""
-    input_gate, forget_gate, candidate, output_gate = tf.split(gate, 4, axis=2)
-    update = tf.sigmoid(input_gate) * tf.tanh(candidate)
-    cell = update if cell is None else tf.sigmoid(forget_gate) * cell + update
-    return tf.sigmoid(output_gate) * tf.tanh(cell), cell
+def _normalized_by_moments(
+    x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, share: tf.Tensor, epsilon: float
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Batch norm with a gradient that passes over the batch as few times as it can.
+
+    Args:
+      x: float32 [S, C].
+      gamma, beta: float32 [C].
+      share: float32 [S, 1], weight of each row in the moments; they sum to 1.
+
+    Returns:
+      (normalised x, mean, variance); no gradient flows through the moments themselves.
+    """
+
+    @tf.custom_gradient
+    def normalize(x, gamma, beta):
+        # A product with the weights is one pass; multiplying and adding up would be two.
+        mean = tf.matmul(share, x, transpose_a=True)
+        variance = tf.matmul(share, tf.math.squared_difference(x, mean), transpose_a=True)
+        root = tf.math.rsqrt(variance + epsilon)
+        scale = root * gamma
+
+        def gradient(of_y, *_):
+            total = tf.reduce_sum(of_y, axis=0, keepdims=True)
+            with_x = tf.reduce_sum(of_y * x, axis=0, keepdims=True)
+            of_gamma = (with_x - mean * total) * root
+            # of_x = scale * (of_y - share * (total + x_normalised * of_gamma))
+            slope = scale * root * of_gamma
+            of_x = of_y * scale - (x * slope + (scale * total - mean * slope)) * share
+            return of_x, tf.squeeze(of_gamma, axis=0), tf.squeeze(total, axis=0)
+
+        y = x * scale + (beta - mean * scale)
+        return (y, tf.squeeze(mean, axis=0), tf.squeeze(variance, axis=0)), gradient
+
+    return normalize(x, gamma, beta)
+
+
+def _convolve(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+    """float32 [S, C] and [3, C, F] -> [S, F], zeros beyond both ends."""
+    # `squeeze`, not an index: the gradient of that writes a whole tensor of zeros first.
+    return tf.squeeze(tf.nn.conv1d(x[tf.newaxis], kernel, stride=1, padding="SAME"), axis=0)
 
 
 def half_l2(l2: float) -> keras.regularizers.Regularizer | None:

@@ -6,9 +6,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from clarel_tf.packed_layers import PackedBiLSTM, PackedResidualBlock
+from clarel_tf.packed_layers import PackedResidualBlock, WordResidualBlock
+from clarel_tf.packed_lstm import PackedBiLSTM
 from clarel_tf.packing import pack_captions
-from clarel_tf.vocabulary import FIRST_WORD_ID
+from clarel_tf.vocabulary import FIRST_WORD_ID, PADDING_ID
 
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
@@ -52,8 +53,10 @@ class TextTower(keras.layers.Layer):
         # The shapes of a packed batch depend on its captions, which XLA cannot compile.
         self.supports_jit = False
         self.blocks = [
-            PackedResidualBlock(count, momentum, epsilon, l2, name=f"block_{i}")
-            for i, count in enumerate(filters)
+            kind(count, momentum, epsilon, l2, name=f"block_{i}")
+            for i, (kind, count) in enumerate(
+                zip((WordResidualBlock, PackedResidualBlock), filters, strict=True)
+            )
         ]
         self.lstm = PackedBiLSTM(lstm_units, name="lstm")
         self.dropout = keras.layers.Dropout(dropout, name="dropout")
@@ -91,10 +94,12 @@ class TextTower(keras.layers.Layer):
         A row of zeros stands for no caption; what comes out there means nothing.
         """
         captions = pack_captions(token_ids)
-        x = tf.gather(self.words, captions.token_ids) * captions.masks[0]
-        for block, mask in zip(self.blocks, captions.masks, strict=True):
-            x = block(x, mask, training=training)
-        x = self.lstm(x, captions.steps)
+        words, rows = tf.unique(captions.token_ids)
+        is_word = tf.cast(words[:, tf.newaxis] != PADDING_ID, tf.float32)
+        vectors = tf.gather(self.words, words) * is_word
+        x = self.blocks[0](vectors, rows, captions.masks[0], training=training)
+        x = self.blocks[1](x, captions.masks[1], training=training)
+        x = self.lstm(x, captions.steps, training=training)
         return self.head(self.dropout(x, training=training))
 
     def get_config(self):
