@@ -25,7 +25,8 @@ Batch = dict[str, tf.Tensor]
 def load_model(path: str | Path) -> "Clarel":
     """Reads a `.keras` file in Keras's safe mode: nothing in it is executed."""
     try:
-        return keras.saving.load_model(path)
+        # Training goes on from a checkpoint, never from here: the optimiser stays out.
+        return keras.saving.load_model(path, compile=False)
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         brief = " ".join(str(error).split())[:200]
         raise ClarelError(f"{path} is missing or damaged ({brief})") from error
@@ -100,15 +101,8 @@ class Clarel(keras.Model):
 
     def call(self, batch: Batch, training: bool = False) -> tuple[tf.Tensor, tf.Tensor]:
         """(image embeddings, text embeddings), both float32 [B, E]."""
-        token_ids = batch["token_ids"]
-        captions = tf.shape(token_ids)[1]
-        flat = tf.reshape(token_ids, [-1, token_ids.shape[2]])
-        embedded = self.text_tower(flat, training=training)
-        embedded = tf.reshape(embedded, [-1, captions, embedded.shape[1]])
-        is_caption = tf.cast(token_ids[:, :, :1] != 0, tf.float32)
-        counts = tf.maximum(tf.reduce_sum(is_caption, axis=1), 1.0)
-        text = tf.reduce_sum(embedded * is_caption, axis=1) / counts
-        return self.image_tower(batch["image_features"], training=training), text
+        images = self.image_tower(batch["image_features"], training=training)
+        return images, self.text_tower.embed_means(batch["token_ids"], training=training)
 
     def compute_losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         """Every quantity in `METRICS`, by name; "loss" is what training minimises."""

@@ -3,6 +3,9 @@
 import keras
 import tensorflow as tf
 
+from clarel_tf.packed_operations import convolve, masked_relu, max_pool, normalize_by_moments
+from clarel_tf.packing import Pooling
+
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
 class PackedBatchNorm(keras.layers.Layer):
@@ -36,7 +39,7 @@ class PackedBatchNorm(keras.layers.Layer):
         gamma, beta = tf.convert_to_tensor(self.gamma), tf.convert_to_tensor(self.beta)
         if training:
             share = mask / tf.maximum(tf.reduce_sum(mask), 1.0)
-            x, mean, variance = _normalized_by_moments(x, gamma, beta, share, self.epsilon)
+            x, mean, variance = normalize_by_moments(x, gamma, beta, share, self.epsilon)
             keep = self.momentum
             self.moving_mean.assign(keep * self.moving_mean + (1 - keep) * mean)
             self.moving_variance.assign(keep * self.moving_variance + (1 - keep) * variance)
@@ -78,25 +81,28 @@ class PackedResidualBlock(keras.layers.Layer):
             regularizer=half_l2(self.l2),
         )
 
-    def call(self, x: tf.Tensor, mask: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """float32 [S, C], zero where mask [S, 1] is 0 -> float32 [S/2, filters], likewise."""
-        first = _convolve(x, self.kernels[0])
-        return self._finish(first, tf.matmul(x, tf.squeeze(self.shortcut_kernel, axis=0)), mask, training)
+    def call(
+        self, x: tf.Tensor, mask: tf.Tensor, pooling: Pooling, training: bool = False
+    ) -> tf.Tensor:
+        """float32 [S, C], zero where mask [S, 1] is 0 -> float32 [R, filters], likewise."""
+        first = convolve(x, tf.convert_to_tensor(self.kernels[0]))
+        shortcut = tf.matmul(x, tf.squeeze(self.shortcut_kernel, axis=0))
+        return self._finish(first, shortcut, mask, pooling, training)
 
     def _finish(
-        self, x: tf.Tensor, shortcut: tf.Tensor, mask: tf.Tensor, training: bool
+        self, x: tf.Tensor, shortcut: tf.Tensor, mask: tf.Tensor, pooling: Pooling, training: bool
     ) -> tf.Tensor:
         """The rest of the block, from what the first convolution and the shortcut gave."""
         shortcut = self.shortcut_norm(shortcut, mask, training=training)
         for i, norm in enumerate(self.norms):
             if i > 0:
-                x = _convolve(x, self.kernels[i])
+                x = convolve(x, tf.convert_to_tensor(self.kernels[i]))
             x = norm(x, mask, training=training)
             if i == len(self.norms) - 1:
                 x += shortcut
             # Empty slots must be zero again before the next convolution looks at them.
-            x = tf.nn.relu(x) * mask
-        return tf.reduce_max(tf.reshape(x, [-1, 2, self.filters]), axis=1)
+            x = masked_relu(x, mask)
+        return max_pool(x, pooling)
 
     def get_config(self):
         own = {"filters": self.filters, "momentum": self.momentum}
@@ -111,16 +117,23 @@ class WordResidualBlock(PackedResidualBlock):
     """
 
     def call(
-        self, vectors: tf.Tensor, rows: tf.Tensor, mask: tf.Tensor, training: bool = False
+        self,
+        vectors: tf.Tensor,
+        rows: tf.Tensor,
+        mask: tf.Tensor,
+        pooling: Pooling,
+        training: bool = False,
     ) -> tf.Tensor:
-        """Words of S slots -> float32 [S/2, filters].
+        """Words of S slots -> float32 [R, filters].
 
         Args:
           vectors: float32 [U, C], the different words; an empty slot is a vector of zeros.
           rows: int32 [S], the word of each slot.
           mask: float32 [S, 1].
         """
-        kernel = tf.concat([*tf.unstack(self.kernels[0]), tf.squeeze(self.shortcut_kernel, axis=0)], axis=1)
+        kernel = tf.concat(
+            [*tf.unstack(self.kernels[0]), tf.squeeze(self.shortcut_kernel, axis=0)], axis=1
+        )
         before, here, behind, shortcut = tf.split(tf.matmul(vectors, kernel), 4, axis=1)
         # A convolution adds what the slot before, the slot itself and the slot behind give. The
         # first slot is never behind an occupied one, the last is empty: rolling round is harmless.
@@ -131,50 +144,7 @@ class WordResidualBlock(PackedResidualBlock):
                 tf.gather(behind, tf.roll(rows, -1, axis=0)),
             ]
         )
-        return self._finish(x, tf.gather(shortcut, rows), mask, training)
-
-
-def _normalized_by_moments(
-    x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, share: tf.Tensor, epsilon: float
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Batch norm with a gradient that passes over the batch as few times as it can.
-
-    Args:
-      x: float32 [S, C].
-      gamma, beta: float32 [C].
-      share: float32 [S, 1], weight of each row in the moments; they sum to 1.
-
-    Returns:
-      (normalised x, mean, variance); no gradient flows through the moments themselves.
-    """
-
-    @tf.custom_gradient
-    def normalize(x, gamma, beta):
-        # A product with the weights is one pass; multiplying and adding up would be two.
-        mean = tf.matmul(share, x, transpose_a=True)
-        variance = tf.matmul(share, tf.math.squared_difference(x, mean), transpose_a=True)
-        root = tf.math.rsqrt(variance + epsilon)
-        scale = root * gamma
-
-        def gradient(of_y, *_):
-            total = tf.reduce_sum(of_y, axis=0, keepdims=True)
-            with_x = tf.reduce_sum(of_y * x, axis=0, keepdims=True)
-            of_gamma = (with_x - mean * total) * root
-            # of_x = scale * (of_y - share * (total + x_normalised * of_gamma))
-            slope = scale * root * of_gamma
-            of_x = of_y * scale - (x * slope + (scale * total - mean * slope)) * share
-            return of_x, tf.squeeze(of_gamma, axis=0), tf.squeeze(total, axis=0)
-
-        y = x * scale + (beta - mean * scale)
-        return (y, tf.squeeze(mean, axis=0), tf.squeeze(variance, axis=0)), gradient
-
-    return normalize(x, gamma, beta)
-
-
-def _convolve(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-    """float32 [S, C] and [3, C, F] -> [S, F], zeros beyond both ends."""
-    # `squeeze`, not an index: the gradient of that writes a whole tensor of zeros first.
-    return tf.squeeze(tf.nn.conv1d(x[tf.newaxis], kernel, stride=1, padding="SAME"), axis=0)
+        return self._finish(x, tf.gather(shortcut, rows), mask, pooling, training)
 
 
 def half_l2(l2: float) -> keras.regularizers.Regularizer | None:

@@ -1,56 +1,66 @@
 """The packed layout of a batch of captions: end to end in one long sequence, hardly any padding.
 
-Each caption starts at a multiple of 4 and has at least two empty slots behind it:
+Each caption is followed by one empty slot, so that a convolution of width 3 never sees a neighbour:
 
-    a small bird with a red head . . . . . | it is blue . . . . . | ...    ('.' is an empty slot)
+    a small bird with a red head . it is blue . ...        ('.' is an empty slot)
 
-so a convolution of width 3 never sees a neighbouring caption, neither here nor after one max-pool
-of 2 (one empty slot is left then), and that max-pool is a reshape. After the second max-pool the
-recurrent layer reads the captions step by step, sorted by length, each step holding only the
-captions that still have a token.
+A max-pool of 2 lays the captions out anew, half as long and again with an empty slot behind each.
+The second one lays them out for the recurrent layer, which reads step by step: captions sorted by
+length, each step holding only those that still have a token.
 """
 
 from typing import NamedTuple
 
 import tensorflow as tf
 
-# Two max-pools of 2 turn this many slots into one recurrent step.
-SLOTS_PER_STEP = 4
 
-
-class PackedCaptions(NamedTuple):
-    """A batch of N captions of at most T tokens in S slots.
+class Pooling(NamedTuple):
+    """A max-pool of 2 from S slots to R rows, by index.
 
     Attributes:
-      token_ids: int32 [S], 0 in empty slots.
-      masks: float32 [S, 1] and [S/2, 1]: 1 where a slot holds something, before the first
-        max-pool and between the two.
-      steps: how the recurrent layer walks over the S/4 pooled slots.
+      first, second: int32 [R], the two slots of each row; the second may be an empty one.
+      origin: int32 [S], where the gradient of an occupied slot is found when those of all first
+        slots and those of all second ones are laid one behind the other. Of no meaning for an
+        empty slot.
     """
 
-    token_ids: tf.Tensor
-    masks: tuple[tf.Tensor, tf.Tensor]
-    steps: "RecurrentSteps"
+    first: tf.Tensor
+    second: tf.Tensor
+    origin: tf.Tensor
 
 
 class RecurrentSteps(NamedTuple):
-    """The order in which M pooled slots of N captions are read, longest caption first.
+    """How M rows of N captions follow each other in time, longest caption first.
 
     Attributes:
-      sizes: int32 [ceil(T/4)], captions that are still running at each step; sums to M.
-      forward: int32 [M], the slot that each running caption reads, step after step.
-      backward: int32 [M], the same for the direction that starts at the last token.
-      rank: int32 [M], which caption it is, counted in the sorted order.
+      sizes: int32 [steps], captions that are still running at each step; sums to M.
+      reverse: int32 [M], the row at the same distance from the end of the same caption. Reading
+        by it turns every caption round; doing so twice changes nothing.
       lengths: int32 [N], steps of each caption, sorted.
       unsort: int32 [N], row of each original caption in the sorted order.
     """
 
     sizes: tf.Tensor
-    forward: tf.Tensor
-    backward: tf.Tensor
-    rank: tf.Tensor
+    reverse: tf.Tensor
     lengths: tf.Tensor
     unsort: tf.Tensor
+
+
+class PackedCaptions(NamedTuple):
+    """A batch of N captions of at most T tokens.
+
+    Attributes:
+      token_ids: int32 [S], 0 in empty slots.
+      masks: float32 [S, 1] and [R, 1]: 1 where a slot holds something, before the first max-pool
+        and between the two.
+      pools: S slots -> R slots -> M rows, step after step.
+      steps: the order of those M rows.
+    """
+
+    token_ids: tf.Tensor
+    masks: tuple[tf.Tensor, tf.Tensor]
+    pools: tuple[Pooling, Pooling]
+    steps: RecurrentSteps
 
 
 def pack_captions(token_ids: tf.Tensor) -> PackedCaptions:
@@ -62,37 +72,75 @@ def pack_captions(token_ids: tf.Tensor) -> PackedCaptions:
     """
     limit = token_ids.shape[1]
     lengths = tf.math.count_nonzero(token_ids, axis=1, dtype=tf.int32)
-    slots = tf.where(lengths > 0, SLOTS_PER_STEP * _ceil_divide(lengths + 2), 0)
-    widest = SLOTS_PER_STEP * _ceil_divide(limit + 2)
-    padded = tf.pad(token_ids, [[0, 0], [0, widest - limit]])
-    packed = tf.boolean_mask(padded, tf.range(widest) < slots[:, tf.newaxis])
-    # Four more empty slots: TensorFlow's convolution cannot take a sequence without any.
-    packed = tf.pad(packed, [[0, SLOTS_PER_STEP]])
-
+    wide, halved = _Level(lengths, limit), _Level(_half(lengths), _half(limit))
+    packed = wide.pack(tf.pad(token_ids, [[0, 0], [0, 1]]))
     mask = tf.cast(packed[:, tf.newaxis] != 0, tf.float32)
-    half = tf.reduce_max(tf.reshape(mask, [-1, 2, 1]), axis=1)
 
-    first_slots = tf.cumsum(slots, exclusive=True) // SLOTS_PER_STEP
-    steps = _recurrent_steps(first_slots, _ceil_divide(lengths), _ceil_divide(limit))
-    return PackedCaptions(packed, (mask, half), steps)
-
-
-def _ceil_divide(length):
-    return (length + SLOTS_PER_STEP - 1) // SLOTS_PER_STEP
-
-
-def _recurrent_steps(first: tf.Tensor, lengths: tf.Tensor, limit: int) -> RecurrentSteps:
-    """`first` and `lengths`: int32 [N], first pooled slot and number of steps of each caption."""
-    order = tf.argsort(lengths, direction="DESCENDING", stable=True)
-    first, lengths = tf.gather(first, order), tf.gather(lengths, order)
-    step = tf.range(limit)[:, tf.newaxis]
-    is_running = step < lengths  # [limit, N]
-    rank = tf.broadcast_to(tf.range(tf.size(order)), tf.shape(is_running))
-    return RecurrentSteps(
-        sizes=tf.math.count_nonzero(is_running, axis=1, dtype=tf.int32),
-        forward=tf.boolean_mask(first + step, is_running),
-        backward=tf.boolean_mask(first + lengths - 1 - step, is_running),
-        rank=tf.boolean_mask(rank, is_running),
-        lengths=lengths,
-        unsort=tf.math.invert_permutation(order),
+    first = wide.slots_at(2 * halved.position)
+    first_pool = Pooling(
+        first=halved.pack(first, at_end=wide.total),
+        second=halved.pack(wide.slots_at(2 * halved.position + 1), at_end=wide.total),
+        origin=wide.pack(
+            halved.first + wide.position // 2 + wide.position % 2 * (halved.total + 1)
+        ),
     )
+    second_pool, steps = _recurrent_layout(halved, _half(halved.lengths), _half(_half(limit)))
+    masks = (mask, tf.gather(mask, first_pool.first))
+    return PackedCaptions(packed, masks, (first_pool, second_pool), steps)
+
+
+class _Level:
+    """Captions end to end, an empty slot behind each, and one more at the very end.
+
+    The last one is there because TensorFlow's convolution cannot take an empty sequence.
+    """
+
+    def __init__(self, lengths: tf.Tensor, limit: int):
+        self.lengths = lengths
+        slots = tf.where(lengths > 0, lengths + 1, 0)
+        self.first = tf.cumsum(slots, exclusive=True)[:, tf.newaxis]
+        self.total = tf.reduce_sum(slots)
+        self.position = tf.range(limit + 1)
+        self._is_there = self.position < slots[:, tf.newaxis]  # [N, limit + 1]
+
+    def pack(self, grid: tf.Tensor, at_end: tf.Tensor | int = 0) -> tf.Tensor:
+        """int32 [N, limit + 1] -> [total + 1]."""
+        return tf.concat([tf.boolean_mask(grid, self._is_there), [at_end]], axis=0)
+
+    def slots_at(self, position: tf.Tensor) -> tf.Tensor:
+        """The slot at `position`, [P], of each caption: [N, P]; beyond its end, its empty slot."""
+        return self.first + tf.minimum(position, self.lengths[:, tf.newaxis])
+
+
+def _recurrent_layout(
+    level: _Level, lengths: tf.Tensor, limit: int
+) -> tuple[Pooling, RecurrentSteps]:
+    """From the slots of `level` to steps; `lengths`: int32 [N], steps of each caption."""
+    order = tf.argsort(lengths, direction="DESCENDING", stable=True)
+    unsort = tf.math.invert_permutation(order)
+    sorted_lengths = tf.gather(lengths, order)
+    step = tf.range(limit)[:, tf.newaxis]
+    is_running = step < sorted_lengths  # [limit, N]
+    sizes = tf.math.count_nonzero(is_running, axis=1, dtype=tf.int32)
+    first_row = tf.cumsum(sizes, exclusive=True)  # of each step
+    total = tf.reduce_sum(sizes)
+
+    def by_step(of_step: tf.Tensor) -> tf.Tensor:  # [N, limit] in the original order -> [M]
+        return tf.boolean_mask(tf.transpose(tf.gather(of_step, order)), is_running)
+
+    steps = tf.range(limit)
+    row = tf.gather(first_row, tf.minimum(level.position // 2, limit - 1)) + unsort[:, tf.newaxis]
+    pooling = Pooling(
+        first=by_step(level.slots_at(2 * steps)),
+        second=by_step(level.slots_at(2 * steps + 1)),
+        # An empty slot may point beyond the end.
+        origin=tf.minimum(level.pack(row + level.position % 2 * total), 2 * total - 1),
+    )
+    from_end = tf.maximum(sorted_lengths - 1 - step, 0)
+    reverse = tf.gather(first_row, from_end) + tf.range(tf.size(order))
+    reverse = tf.boolean_mask(reverse, is_running)
+    return pooling, RecurrentSteps(sizes, reverse, sorted_lengths, unsort)
+
+
+def _half(length):
+    return (length + 1) // 2

@@ -93,14 +93,36 @@ class TextTower(keras.layers.Layer):
 
         A row of zeros stands for no caption; what comes out there means nothing.
         """
+        return self.head(self._read(token_ids, training))
+
+    def embed_means(self, token_ids: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """The mean embedding of the captions of each instance.
+
+        Args:
+          token_ids: int32 [B, K, T]; an instance with fewer than K captions has rows of zeros.
+
+        Returns:
+          float32 [B, embedding_size].
+        """
+        captions = tf.shape(token_ids)[1]
+        read = self._read(tf.reshape(token_ids, [-1, token_ids.shape[2]]), training)
+        read = tf.reshape(read, [-1, captions, read.shape[1]])
+        is_caption = tf.cast(token_ids[:, :, :1] != PADDING_ID, tf.float32)
+        counts = tf.maximum(tf.reduce_sum(is_caption, axis=1), 1.0)
+        # The head is linear, so the mean may be taken before it: K times less work.
+        return self.head(tf.reduce_sum(read * is_caption, axis=1) / counts)
+
+    def _read(self, token_ids: tf.Tensor, training: bool) -> tf.Tensor:
+        """int32 [N, T] -> float32 [N, 2 * lstm_units], what the head is given."""
         captions = pack_captions(token_ids)
         words, rows = tf.unique(captions.token_ids)
         is_word = tf.cast(words[:, tf.newaxis] != PADDING_ID, tf.float32)
         vectors = tf.gather(self.words, words) * is_word
-        x = self.blocks[0](vectors, rows, captions.masks[0], training=training)
-        x = self.blocks[1](x, captions.masks[1], training=training)
+        masks, pools = captions.masks, captions.pools
+        x = self.blocks[0](vectors, rows, masks[0], pools[0], training=training)
+        x = self.blocks[1](x, masks[1], pools[1], training=training)
         x = self.lstm(x, captions.steps, training=training)
-        return self.head(self.dropout(x, training=training))
+        return self.dropout(x, training=training)
 
     def get_config(self):
         return {**super().get_config(), **self._config}
