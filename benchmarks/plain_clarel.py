@@ -86,9 +86,9 @@ class PlainClarel(keras.Model):
         return list(self._averages.values())
 
 
-def plain_optimizer() -> keras.optimizers.Optimizer:
-    """SGD of the paper at its first learning rate, each gradient clipped by itself."""
-    return keras.optimizers.SGD(learning_rate=0.1, momentum=0.9, clipnorm=1.0)
+def plain_optimizer(learning_rate: float = 0.1) -> keras.optimizers.Optimizer:
+    """SGD of the paper, each gradient clipped by itself."""
+    return keras.optimizers.SGD(learning_rate, momentum=0.9, clipnorm=1.0)
 
 
 def _copy_of(layer: keras.layers.Dense) -> keras.layers.Dense:

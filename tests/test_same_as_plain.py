@@ -10,6 +10,9 @@ from clarel_tf.model import Clarel
 from clarel_tf.optimization import make_optimizer
 
 STEPS, INSTANCES, CAPTIONS, LIMIT, CLASSES, WIDTH = 50, 8, 3, 30, 5, 12
+# With the 0.1 of the paper so small a model is chaotic: after 25 steps two runs that differ in
+# rounding alone drift apart by more than the tolerance.
+LEARNING_RATE = 0.03
 WORDS = [f"word{i}" for i in range(50)]
 
 
@@ -54,7 +57,7 @@ def test_fifty_steps_have_the_losses_of_the_plain_model():
     )
     ours = Clarel(WORDS, WIDTH, CLASSES, model=settings, frozen_words=True)
     plain = PlainClarel(ours)
-    found = losses_of(ours, make_optimizer(TrainingConfig()))
-    expected = losses_of(plain, plain_optimizer())
+    found = losses_of(ours, make_optimizer(TrainingConfig(learning_rate=LEARNING_RATE)))
+    expected = losses_of(plain, plain_optimizer(LEARNING_RATE))
     assert found[-10:].mean() < found[:10].mean() - 0.2  # something was learned on the way
     np.testing.assert_allclose(found, expected, atol=1e-3)
