@@ -17,7 +17,7 @@ from captions import Corpus, load_corpus
 from plain_clarel import PlainClarel
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 COLOURS = {"clarel_tf": "#1f6fb2", "plain Keras": "#c8553d"}
 
