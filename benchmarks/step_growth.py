@@ -13,6 +13,7 @@ import harness
 import keras
 import matplotlib
 import paper_step
+import tensorflow as tf
 from captions import Corpus, load_corpus
 from plain_clarel import PlainClarel
 
@@ -33,7 +34,7 @@ class Panel(NamedTuple):
 PANELS = {
     "instances": Panel("Images a batch, 10 captions each", (8, 16, 32, 64, 128, 256), "images"),
     "captions": Panel("Captions an image, 32 images", (1, 2, 3, 5, 10), "captions"),
-    "limit": Panel("Caption limit", (30, 60, 90, 120), "tokens"),
+    "limit": Panel("Caption limit, captions longer with it", (30, 60, 90, 120), "tokens"),
     "embedding_size": Panel("Width of the joint space", (256, 512, 1024, 2048, 4096), "numbers"),
 }
 
@@ -96,6 +97,7 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=9, help="at most so many values of a size")
     parser.add_argument("--no_plain", action="store_true", help="leave plain Keras out")
     arguments = parser.parse_args()
+    tf.get_logger().setLevel("ERROR")  # it would warn that every new model is traced anew
     corpus = load_corpus(3 * 256 * paper_step.CAPTIONS)
     found: dict[str, dict[str, dict[int, float]]] = {}
     rows = {}
