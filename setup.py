@@ -40,6 +40,8 @@ setup(
             "pytest-xdist>=3.5",
             "ruff>=0.6",
             "scikit-learn>=1.4",
-        ]
+        ],
+        # For a comparison in benchmarks/; the CPU build is enough.
+        "torch": ["torch>=2.4"],
     },
 )

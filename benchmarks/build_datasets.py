@@ -12,8 +12,6 @@ from pathlib import Path
 
 import harness
 
-ROOT = Path(__file__).resolve().parent.parent
-
 # Both run in a process of their own, which measures itself without the import of libraries.
 _BUILD = """
 import json, resource, sys, time
@@ -42,7 +40,7 @@ def run(code: str, *arguments: str) -> dict[str, float]:
     """Runs `code` in a new process and returns what it measured."""
     done = subprocess.run(
         [sys.executable, "-c", code + _REPORT, *arguments],
-        cwd=ROOT,
+        cwd=harness.ROOT,
         check=True,
         capture_output=True,
         text=True,

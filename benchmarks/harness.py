@@ -5,9 +5,15 @@ import json
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+# Programs here are started as `python benchmarks/<name>.py`; `clarel_tf` and `tests` are beside it.
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 
 
 def make_parser(about: str) -> argparse.ArgumentParser:
@@ -18,10 +24,22 @@ def make_parser(about: str) -> argparse.ArgumentParser:
     return parser
 
 
-def alternate(work: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
-    """Seconds of each piece of work, measured in turn so that noise of the machine hits all."""
+def progress(message: str) -> None:
+    """Says on stderr what is being done; stdout has the table alone."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def alternate(
+    work: dict[str, Callable[[], Any]], repeats: int, title: str = ""
+) -> dict[str, list[float]]:
+    """Seconds of each piece of work, measured in turn so that noise of the machine hits all.
+
+    With a `title`, every round is announced.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in work}
-    for _ in range(repeats):
+    for number in range(repeats):
+        if title:
+            progress(f"{title}: round {number + 1} of {repeats}")
         for name, function in work.items():
             started = time.perf_counter()
             function()
@@ -36,6 +54,15 @@ def summary(seconds: list[float]) -> dict[str, float]:
         "least_s": min(seconds),
         "most_s": max(seconds),
     }
+
+
+def median_ratio(seconds: list[float], base: list[float]) -> float:
+    """Median over the rounds of `seconds` / `base`.
+
+    The speed of a shared machine drifts; within a round it is nearly the same for all, so the
+    ratios of rounds spread less than the times do.
+    """
+    return statistics.median(mine / its for mine, its in zip(seconds, base, strict=True))
 
 
 def report(title: str, rows: dict[str, dict[str, float]], json_path: str | None) -> None:

@@ -13,34 +13,23 @@ import tempfile
 import time
 from pathlib import Path
 
+import captions
 import harness
 import keras
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from clarel_tf.config import ModelConfig  # noqa: E402
-from clarel_tf.export import write_saved_model  # noqa: E402
-from clarel_tf.model import Clarel  # noqa: E402
-from clarel_tf.serving_functions import (  # noqa: E402
+from clarel_tf.config import ModelConfig
+from clarel_tf.export import write_saved_model
+from clarel_tf.model import Clarel
+from clarel_tf.serving_functions import (
     Calibration,
     PrototypeClassifier,
     embed_images,
     embed_texts,
 )
-from tests.plain_text_tower import PlainTextTower  # noqa: E402
-
-WORDS = [f"word{i}" for i in range(4000)]
-
-
-def sentences(count: int) -> list[str]:
-    """Sentences whose lengths are spread like those of CUB captions: mean 15, 95 % below 25."""
-    rng = np.random.default_rng(0)
-    lengths = np.clip(np.round(rng.gamma(9.0, 15.2 / 9.0, count)), 3, 30).astype(int)
-    return [" ".join(rng.choice(WORDS, length)) for length in lengths]
+from tests.plain_text_tower import PlainTextTower
 
 
 def in_cpp(path: Path, folder: Path, feeds: dict, repeats: int) -> dict:
@@ -58,7 +47,11 @@ def in_cpp(path: Path, folder: Path, feeds: dict, repeats: int) -> dict:
     call = {"feeds": request, "fetches": fetches}
     body = {"path": str(path), "calls": [call], "repeats": repeats}
     (folder / "request.json").write_text(json.dumps(body))
-    command = [sys.executable, str(ROOT / "tests" / "cpp_loader.py"), tf.sysconfig.get_lib()]
+    command = [
+        sys.executable,
+        str(harness.ROOT / "tests" / "cpp_loader.py"),
+        tf.sysconfig.get_lib(),
+    ]
     done = subprocess.run(
         [*command, str(folder / "request.json")],
         check=True,
@@ -107,7 +100,7 @@ def embedders(model: Clarel, folder: Path, repeats: int) -> dict[str, dict[str, 
     rows = {}
     for count in (1, 64):
         images = np.random.default_rng(0).normal(size=(count, model.feature_size)).astype("f4")
-        texts = sentences(count)
+        texts = captions.drawn_sentences(count)
         name = f"{count} image" + "s" * (count > 1)
         found = in_cpp(image_path, folder, {"image_features": images}, 20 * repeats)
         rows[f"{name}, C++ loader"] = row(found["seconds"], count)
@@ -179,7 +172,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64, help="images a request of the classifier")
     arguments = parser.parse_args()
     keras.utils.set_random_seed(0)
-    model = Clarel(WORDS, feature_size=2048, num_classes=150, model=ModelConfig())
+    model = Clarel(captions.WORDS, feature_size=2048, num_classes=150, model=ModelConfig())
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         rows = embedders(model, Path(folder), arguments.repeats)

@@ -10,8 +10,8 @@ from clarel_tf.text_tower import TextTower
 class PlainTextTower(keras.layers.Layer):
     """Embedding, Conv1D, BatchNormalization and Bidirectional LSTM with masks."""
 
-    def __init__(self, packed: TextTower):
-        """Takes over sizes and weights of `packed`; there is no dropout here."""
+    def __init__(self, packed: TextTower, dropout: float = 0.0):
+        """Takes over sizes and weights of `packed`, but not its dropout and regularisation."""
         super().__init__()
         config = packed.get_config()
         self.embedding = keras.layers.Embedding(*packed.words.shape)
@@ -20,6 +20,7 @@ class PlainTextTower(keras.layers.Layer):
         units = packed.lstm.units
         self.lstm = keras.layers.Bidirectional(keras.layers.LSTM(units, return_sequences=True))
         self.lstm.build((None, None, packed.blocks[-1].filters))
+        self.dropout = keras.layers.Dropout(dropout)
         self.head = keras.layers.Dense(config["embedding_size"])
         self.head.build((None, 2 * units))
         for mine, theirs in self.pairs(packed):
@@ -58,7 +59,8 @@ class PlainTextTower(keras.layers.Layer):
             mask = mask[:, ::2]
         x = self.lstm(x, mask=mask)
         weights = tf.cast(mask, tf.float32)[:, :, tf.newaxis]
-        return self.head(tf.reduce_sum(x * weights, axis=1) / tf.reduce_sum(weights, axis=1))
+        x = tf.reduce_sum(x * weights, axis=1) / tf.reduce_sum(weights, axis=1)
+        return self.head(self.dropout(x, training=training))
 
 
 class PlainBlock(keras.layers.Layer):
