@@ -44,13 +44,17 @@ class PackedBiLSTM(keras.layers.Layer):
 
     def call(self, x: tf.Tensor, steps: RecurrentSteps, training: bool = False) -> tf.Tensor:
         """float32 [M, C] -> float32 [N, 2 * units], in the original order of the N captions."""
-        inputs = tf.stack([x, turn_round(x, steps.reverse)])
-        weights = [tf.convert_to_tensor(w) for w in (self.kernel, self.recurrent_kernel, self.bias)]
         summed = _summed_with_gradient if training else _summed_outputs
-        sums = summed(inputs, *weights, steps.sizes)
+        # `unstack`, not an index: the gradient of that writes a tensor of zeros for the other.
+        weights = [tf.unstack(w) for w in (self.kernel, self.recurrent_kernel, self.bias)]
+        directions = (x, turn_round(x, steps.reverse))
+        sums = [
+            summed(inputs, *of_direction, steps.sizes)
+            for inputs, *of_direction in zip(directions, *weights, strict=True)
+        ]
         # Rows without a caption have no step at all; they come last in the sorted order.
         without = tf.size(steps.lengths) - steps.sizes[0]
-        sums = tf.pad(tf.concat(tf.unstack(sums), axis=1), [[0, without], [0, 0]])
+        sums = tf.pad(tf.concat(sums, axis=1), [[0, without], [0, 0]])
         means = sums / tf.maximum(tf.cast(steps.lengths, tf.float32), 1.0)[:, tf.newaxis]
         return tf.gather(means, steps.unsort)
 
@@ -64,31 +68,31 @@ def _summed_outputs(
     """The sum over time of the hidden states of each caption.
 
     Args:
-      inputs: float32 [2, M, C], both directions, step after step.
-      kernel, recurrent, bias: float32 [2, C, 4U], [2, U, 4U], [2, 1, 4U].
+      inputs: float32 [M, C], step after step.
+      kernel, recurrent, bias: float32 [C, 4U], [U, 4U], [1, 4U], of one direction.
       sizes: int32 [steps], rows of each step; they never grow and sum to M.
 
     Returns:
-      float32 [2, sizes[0], U].
+      float32 [sizes[0], U].
     """
     return _sum_over_steps(_run(inputs, kernel, recurrent, bias, sizes), sizes)
 
 
 def _run(inputs, kernel, recurrent, bias, sizes) -> list[dict[str, tf.Tensor]]:
-    """The tensors of every step, [2, rows of the step, U] each."""
+    """The tensors of every step, [rows of the step, U] each."""
     # One product for all tokens; what is left for each step is the recurrent one.
     gates = tf.matmul(inputs, kernel) + bias
     # The gradient of a split is a concat; that of slices, a sum of padded tensors.
-    gates = tf.split(gates, sizes, axis=1, num=sizes.shape[0])
+    gates = tf.split(gates, sizes, axis=0, num=sizes.shape[0])
     states: list[dict[str, tf.Tensor]] = []
     for step, gate in enumerate(gates):
         state: dict[str, tf.Tensor] = {}
         if step:
             still = [sizes[step], sizes[step - 1] - sizes[step]]
-            state["hidden_before"], _ = tf.split(states[-1]["hidden"], still, axis=1)
-            state["cell_before"], _ = tf.split(states[-1]["cell"], still, axis=1)
+            state["hidden_before"], _ = tf.split(states[-1]["hidden"], still, axis=0)
+            state["cell_before"], _ = tf.split(states[-1]["cell"], still, axis=0)
             gate += tf.matmul(state["hidden_before"], recurrent)
-        in_, forget, candidate, out = tf.split(gate, 4, axis=2)
+        in_, forget, candidate, out = tf.split(gate, 4, axis=1)
         state["in"], state["candidate"] = tf.sigmoid(in_), tf.tanh(candidate)
         state["cell"] = state["in"] * state["candidate"]
         state["forget"] = tf.sigmoid(forget)
@@ -109,9 +113,9 @@ def _sum_over_steps(states: list[dict[str, tf.Tensor]], sizes: tf.Tensor) -> tf.
 
 
 def _add_to_first_rows(whole, part, rows, part_rows) -> tf.Tensor:
-    """`whole`, [2, rows, U], with `part`, [2, part_rows, U], added to its first rows."""
-    first, rest = tf.split(whole, [part_rows, rows - part_rows], axis=1)
-    return tf.concat([first + part, rest], axis=1)
+    """`whole`, [rows, U], with `part`, [part_rows, U], added to its first rows."""
+    first, rest = tf.split(whole, [part_rows, rows - part_rows], axis=0)
+    return tf.concat([first + part, rest], axis=0)
 
 
 @tf.custom_gradient
@@ -124,7 +128,7 @@ def _summed_with_gradient(inputs, kernel, recurrent, bias, sizes):
         of_hidden = of_cell = None
         for step in reversed(range(len(states))):
             state = states[step]
-            from_sums = of_sums[:, : sizes[step]]
+            from_sums = of_sums[: sizes[step]]
             if of_hidden is None:
                 of_hidden = from_sums
             else:
@@ -147,30 +151,29 @@ def _summed_with_gradient(inputs, kernel, recurrent, bias, sizes):
                     _tanh_gradient(state["candidate"], of_cell * state["in"]),
                     _sigmoid_gradient(state["out"], of_hidden * state["tanh"]),
                 ],
-                axis=2,
+                axis=1,
             )
             of_gates.append(of_gate)
             if step:
-                of_hidden = tf.matmul(of_gate, recurrent, transpose_b=True)
+                of_hidden = _times_transposed(of_gate, recurrent)
                 of_cell = of_cell * state["forget"]
-        of_gates = tf.concat(of_gates[::-1], axis=1)
-        hidden_before = tf.concat([state["hidden_before"] for state in states[1:]], axis=1)
+        of_gates = tf.concat(of_gates[::-1], axis=0)
+        hidden_before = tf.concat([state["hidden_before"] for state in states[1:]], axis=0)
         return (
-            tf.matmul(of_gates, kernel, transpose_b=True),
-            _weight_gradient(inputs, of_gates, 0),
-            _weight_gradient(hidden_before, of_gates, sizes[0]),
-            tf.reduce_sum(of_gates, axis=1, keepdims=True),
+            _times_transposed(of_gates, kernel),
+            tf.matmul(inputs, of_gates, transpose_a=True),
+            tf.matmul(hidden_before, of_gates[sizes[0] :], transpose_a=True),
+            tf.reduce_sum(of_gates, axis=0, keepdims=True),
             None,
         )
 
     return _sum_over_steps(states, sizes), gradient
 
 
-def _weight_gradient(inputs: tf.Tensor, of_gates: tf.Tensor, first_row: tf.Tensor) -> tf.Tensor:
-    """[2, m, C] and rows `first_row` on of [2, M, 4U] -> [2, C, 4U]."""
-    # One product for each direction is faster than both as a batch, and the slice is a view.
-    pairs = zip(tf.unstack(inputs), tf.unstack(of_gates), strict=True)
-    return tf.stack([tf.matmul(x, y[first_row:], transpose_a=True) for x, y in pairs])
+def _times_transposed(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    """a @ b^T, as a batch of one: TensorFlow's kernel for batches is a third faster here."""
+    product = tf.matmul(a[tf.newaxis], b[tf.newaxis], transpose_b=True)
+    return tf.squeeze(product, axis=0)
 
 
 def _sigmoid_gradient(value: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
