@@ -85,7 +85,7 @@ class PackedResidualBlock(keras.layers.Layer):
         self, x: tf.Tensor, mask: tf.Tensor, pooling: Pooling, training: bool = False
     ) -> tf.Tensor:
         """float32 [S, C], zero where mask [S, 1] is 0 -> float32 [R, filters], likewise."""
-        first = convolve(x, tf.convert_to_tensor(self.kernels[0]))
+        first = convolve(x, tf.convert_to_tensor(self.kernels[0]), training)
         shortcut = tf.matmul(x, tf.squeeze(self.shortcut_kernel, axis=0))
         return self._finish(first, shortcut, mask, pooling, training)
 
@@ -96,7 +96,7 @@ class PackedResidualBlock(keras.layers.Layer):
         shortcut = self.shortcut_norm(shortcut, mask, training=training)
         for i, norm in enumerate(self.norms):
             if i > 0:
-                x = convolve(x, tf.convert_to_tensor(self.kernels[i]))
+                x = convolve(x, tf.convert_to_tensor(self.kernels[i]), training)
             x = norm(x, mask, training=training)
             if i == len(self.norms) - 1:
                 x += shortcut
@@ -131,10 +131,8 @@ class WordResidualBlock(PackedResidualBlock):
           rows: int32 [S], the word of each slot.
           mask: float32 [S, 1].
         """
-        kernel = tf.concat(
-            [*tf.unstack(self.kernels[0]), tf.squeeze(self.shortcut_kernel, axis=0)], axis=1
-        )
-        before, here, behind, shortcut = tf.split(tf.matmul(vectors, kernel), 4, axis=1)
+        kernels = [*tf.unstack(self.kernels[0]), *tf.unstack(self.shortcut_kernel)]
+        before, here, behind, shortcut = (tf.matmul(vectors, kernel) for kernel in kernels)
         # A convolution adds what the slot before, the slot itself and the slot behind give. The
         # first slot is never behind an occupied one, the last is empty: rolling round is harmless.
         x = tf.add_n(

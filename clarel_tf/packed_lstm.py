@@ -44,28 +44,27 @@ class PackedBiLSTM(keras.layers.Layer):
 
     def call(self, x: tf.Tensor, steps: RecurrentSteps, training: bool = False) -> tf.Tensor:
         """float32 [M, C] -> float32 [N, 2 * units], in the original order of the N captions."""
-        summed = _summed_with_gradient if training else _summed_outputs
+        run = _outputs_with_gradient if training else _outputs
         # `unstack`, not an index: the gradient of that writes a tensor of zeros for the other.
         weights = [tf.unstack(w) for w in (self.kernel, self.recurrent_kernel, self.bias)]
         directions = (x, turn_round(x, steps.reverse))
         sums = [
-            summed(inputs, *of_direction, steps.sizes)
+            tf.math.unsorted_segment_sum(
+                run(inputs, *of_direction, steps.sizes), steps.rank, tf.size(steps.lengths)
+            )
             for inputs, *of_direction in zip(directions, *weights, strict=True)
         ]
-        # Rows without a caption have no step at all; they come last in the sorted order.
-        without = tf.size(steps.lengths) - steps.sizes[0]
-        sums = tf.pad(tf.concat(sums, axis=1), [[0, without], [0, 0]])
-        means = sums / tf.maximum(tf.cast(steps.lengths, tf.float32), 1.0)[:, tf.newaxis]
-        return tf.gather(means, steps.unsort)
+        counts = tf.maximum(tf.cast(steps.lengths, tf.float32), 1.0)[:, tf.newaxis]
+        return tf.gather(tf.concat(sums, axis=1) / counts, steps.unsort)
 
     def get_config(self):
         return {**super().get_config(), "units": self.units}
 
 
-def _summed_outputs(
+def _outputs(
     inputs: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor, sizes: tf.Tensor
 ) -> tf.Tensor:
-    """The sum over time of the hidden states of each caption.
+    """The hidden states of an LSTM that starts from zeros.
 
     Args:
       inputs: float32 [M, C], step after step.
@@ -73,30 +72,31 @@ def _summed_outputs(
       sizes: int32 [steps], rows of each step; they never grow and sum to M.
 
     Returns:
-      float32 [sizes[0], U].
+      float32 [M, U].
     """
-    return _sum_over_steps(_run(inputs, kernel, recurrent, bias, sizes), sizes)
+    states = _run(inputs, kernel, recurrent, bias, sizes)
+    return tf.concat([state["hidden"] for state in states], axis=0)
 
 
 def _run(inputs, kernel, recurrent, bias, sizes) -> list[dict[str, tf.Tensor]]:
-    """The tensors of every step, [rows of the step, U] each."""
+    """The tensors of every step, [rows of the step, U] each.
+
+    Captions are sorted by length: those still running are the first rows of the step before.
+    """
     # One product for all tokens; what is left for each step is the recurrent one.
-    gates = tf.matmul(inputs, kernel) + bias
-    # The gradient of a split is a concat; that of slices, a sum of padded tensors.
-    gates = tf.split(gates, sizes, axis=0, num=sizes.shape[0])
+    gates = tf.split(tf.matmul(inputs, kernel) + bias, sizes, num=sizes.shape[0])
     states: list[dict[str, tf.Tensor]] = []
     for step, gate in enumerate(gates):
         state: dict[str, tf.Tensor] = {}
         if step:
-            still = [sizes[step], sizes[step - 1] - sizes[step]]
-            state["hidden_before"], _ = tf.split(states[-1]["hidden"], still, axis=0)
-            state["cell_before"], _ = tf.split(states[-1]["cell"], still, axis=0)
+            state["hidden_before"] = states[-1]["hidden"][: sizes[step]]
+            state["cell_before"] = states[-1]["cell"][: sizes[step]]
             gate += tf.matmul(state["hidden_before"], recurrent)
         in_, forget, candidate, out = tf.split(gate, 4, axis=1)
         state["in"], state["candidate"] = tf.sigmoid(in_), tf.tanh(candidate)
         state["cell"] = state["in"] * state["candidate"]
-        state["forget"] = tf.sigmoid(forget)
         if step:
+            state["forget"] = tf.sigmoid(forget)
             state["cell"] += state["forget"] * state["cell_before"]
         state["out"], state["tanh"] = tf.sigmoid(out), tf.tanh(state["cell"])
         state["hidden"] = state["out"] * state["tanh"]
@@ -104,41 +104,30 @@ def _run(inputs, kernel, recurrent, bias, sizes) -> list[dict[str, tf.Tensor]]:
     return states
 
 
-def _sum_over_steps(states: list[dict[str, tf.Tensor]], sizes: tf.Tensor) -> tf.Tensor:
-    """Captions are sorted by length, so those still running are always the first rows."""
-    sums = states[-1]["hidden"]
-    for step in reversed(range(len(states) - 1)):
-        sums = _add_to_first_rows(states[step]["hidden"], sums, sizes[step], sizes[step + 1])
-    return sums
-
-
-def _add_to_first_rows(whole, part, rows, part_rows) -> tf.Tensor:
+def _add_to_first_rows(whole, part, part_rows) -> tf.Tensor:
     """`whole`, [rows, U], with `part`, [part_rows, U], added to its first rows."""
-    first, rest = tf.split(whole, [part_rows, rows - part_rows], axis=0)
-    return tf.concat([first + part, rest], axis=0)
+    return tf.concat([whole[:part_rows] + part, whole[part_rows:]], axis=0)
 
 
 @tf.custom_gradient
-def _summed_with_gradient(inputs, kernel, recurrent, bias, sizes):
-    """`_summed_outputs` whose weight gradients are one product over all steps, not one a step."""
+def _outputs_with_gradient(inputs, kernel, recurrent, bias, sizes):
+    """`_outputs` whose weight gradients are one product over all steps, not one a step."""
     states = _run(inputs, kernel, recurrent, bias, sizes)
 
-    def gradient(of_sums: tf.Tensor):
+    def gradient(of_outputs: tf.Tensor):
+        of_outputs = tf.split(of_outputs, sizes, num=sizes.shape[0])
         of_gates: list[tf.Tensor] = []
         of_hidden = of_cell = None
         for step in reversed(range(len(states))):
             state = states[step]
-            from_sums = of_sums[: sizes[step]]
             if of_hidden is None:
-                of_hidden = from_sums
+                of_hidden = of_outputs[step]
+                of_cell = _tanh_gradient(state["tanh"], of_hidden * state["out"])
             else:
-                both = (sizes[step], sizes[step + 1])
-                of_hidden = _add_to_first_rows(from_sums, of_hidden, *both)
-            through_tanh = _tanh_gradient(state["tanh"], of_hidden * state["out"])
-            if of_cell is None:
-                of_cell = through_tanh
-            else:
-                of_cell = _add_to_first_rows(through_tanh, of_cell, *both)
+                still = sizes[step + 1]
+                of_hidden = _add_to_first_rows(of_outputs[step], of_hidden, still)
+                through_tanh = _tanh_gradient(state["tanh"], of_hidden * state["out"])
+                of_cell = _add_to_first_rows(through_tanh, of_cell, still)
             of_forget = (
                 _sigmoid_gradient(state["forget"], of_cell * state["cell_before"])
                 if step
@@ -158,16 +147,17 @@ def _summed_with_gradient(inputs, kernel, recurrent, bias, sizes):
                 of_hidden = _times_transposed(of_gate, recurrent)
                 of_cell = of_cell * state["forget"]
         of_gates = tf.concat(of_gates[::-1], axis=0)
-        hidden_before = tf.concat([state["hidden_before"] for state in states[1:]], axis=0)
+        # The first step has no state before it: its rows are left out of the product.
+        before = [tf.zeros([0, recurrent.shape[0]])] + [s["hidden_before"] for s in states[1:]]
         return (
             _times_transposed(of_gates, kernel),
             tf.matmul(inputs, of_gates, transpose_a=True),
-            tf.matmul(hidden_before, of_gates[sizes[0] :], transpose_a=True),
+            tf.matmul(tf.concat(before, axis=0), of_gates[sizes[0] :], transpose_a=True),
             tf.reduce_sum(of_gates, axis=0, keepdims=True),
             None,
         )
 
-    return _sum_over_steps(states, sizes), gradient
+    return tf.concat([state["hidden"] for state in states], axis=0), gradient
 
 
 def _times_transposed(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:

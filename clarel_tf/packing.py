@@ -36,12 +36,14 @@ class RecurrentSteps(NamedTuple):
       sizes: int32 [steps], captions that are still running at each step; sums to M.
       reverse: int32 [M], the row at the same distance from the end of the same caption. Reading
         by it turns every caption round; doing so twice changes nothing.
+      rank: int32 [M], which caption a row belongs to, counted in the sorted order.
       lengths: int32 [N], steps of each caption, sorted.
       unsort: int32 [N], row of each original caption in the sorted order.
     """
 
     sizes: tf.Tensor
     reverse: tf.Tensor
+    rank: tf.Tensor
     lengths: tf.Tensor
     unsort: tf.Tensor
 
@@ -137,9 +139,10 @@ def _recurrent_layout(
         origin=tf.minimum(level.pack(row + level.position % 2 * total), 2 * total - 1),
     )
     from_end = tf.maximum(sorted_lengths - 1 - step, 0)
-    reverse = tf.gather(first_row, from_end) + tf.range(tf.size(order))
-    reverse = tf.boolean_mask(reverse, is_running)
-    return pooling, RecurrentSteps(sizes, reverse, sorted_lengths, unsort)
+    captions = tf.range(tf.size(order))
+    reverse = tf.boolean_mask(tf.gather(first_row, from_end) + captions, is_running)
+    rank = tf.boolean_mask(tf.broadcast_to(captions, tf.shape(is_running)), is_running)
+    return pooling, RecurrentSteps(sizes, reverse, rank, sorted_lengths, unsort)
 
 
 def _half(length):
