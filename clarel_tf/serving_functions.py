@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from clarel_tf.distances import pairwise_distances
 from clarel_tf.model import Clarel
+from clarel_tf.nearest import Nearest, add_candidates, nearest_in_blocks, no_candidates
 
 Answer = dict[str, tf.Tensor]
 
@@ -48,9 +49,17 @@ class PrototypeClassifier:
         is_seen: np.ndarray,
         calibration: Calibration,
         k: int = 5,
+        block: int = 16_384,
     ):
-        """`prototypes`: float32 [C, E]; `is_seen`: bool [C]; `k`: classes in an answer."""
-        self._model, self._calibration, self._k = model, calibration, k
+        """Takes what it answers from.
+
+        Args:
+          prototypes: float32 [C, E].
+          is_seen: bool [C].
+          k: classes in an answer.
+          block: classes that are looked at together; more of them take more memory.
+        """
+        self._model, self._calibration, self._k, self._block = model, calibration, k, block
         self._prototypes = tf.Variable(prototypes, trainable=False, name="prototypes")
         squares = np.einsum("ij,ij->i", prototypes, prototypes)
         self._squares = tf.Variable(squares, trainable=False, name="prototype_squares")
@@ -64,8 +73,8 @@ class PrototypeClassifier:
 
     def classify_with_alpha(self, image_features: tf.Tensor, alpha: tf.Tensor) -> Answer:
         """The same with an alpha of its own, float32 [B], for each image."""
-        distances = self._stored_distances(embed_images(self._model, image_features), alpha)
-        return self._answer(distances, self._class_names)
+        found = self._among_stored(embed_images(self._model, image_features), alpha)
+        return self._answer(found, self._class_names)
 
     def classify_with_new_classes(
         self, image_features: tf.Tensor, sentences: tf.Tensor, class_names: tf.Tensor
@@ -80,11 +89,9 @@ class PrototypeClassifier:
         images = embed_images(self._model, image_features)
         alpha = tf.fill([tf.shape(images)[0]], self._calibration.alpha)
         new = self.embed_prototypes(sentences, class_names)
-        distances = tf.concat(
-            [self._stored_distances(images, alpha), pairwise_distances(images, new["prototype"])],
-            axis=1,
-        )
-        return self._answer(distances, tf.concat([self._class_names, new["class_name"]], axis=0))
+        distances = pairwise_distances(images, new["prototype"])
+        found = self._add(self._among_stored(images, alpha), distances, tf.size(self._class_names))
+        return self._answer(found, tf.concat([self._class_names, new["class_name"]], axis=0))
 
     def embed_prototypes(self, sentences: tf.Tensor, class_names: tf.Tensor) -> Answer:
         """The prototypes of the classes that S sentences describe, in the order of first mention.
@@ -113,31 +120,40 @@ class PrototypeClassifier:
         )
         prototypes = tf.debugging.check_numerics(prototypes, "prototypes must be finite")
         images = embed_images(self._model, image_features)
-        return self._answer(pairwise_distances(images, prototypes), class_names)
+        distances = pairwise_distances(images, prototypes)
+        return self._answer(self._add(no_candidates(images), distances, 0), class_names)
 
-    def _stored_distances(self, images: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:
-        """d_alpha of each image to each stored class, float32 [B, C]."""
-        alpha = tf.debugging.check_numerics(alpha, "alpha must be finite")
-        distances = pairwise_distances(images, self._prototypes, self._squares)
-        return distances * (1.0 + alpha[:, tf.newaxis] * self._is_seen)
+    def _among_stored(self, images: tf.Tensor, alpha: tf.Tensor) -> Nearest:
+        """The stored classes by d_alpha; images: float32 [B, E], alpha: float32 [B]."""
+        alpha = tf.debugging.check_numerics(alpha, "alpha must be finite")[:, tf.newaxis]
+        prototypes = tf.convert_to_tensor(self._prototypes)
+        squares = tf.convert_to_tensor(self._squares)
 
-    def _answer(self, distances: tf.Tensor, class_names: tf.Tensor) -> Answer:
-        """The k nearest of N classes.
+        def distances_to(first, end) -> tf.Tensor:
+            distances = pairwise_distances(images, prototypes[first:end], squares[first:end])
+            return distances * (1.0 + alpha * self._is_seen[first:end])
+
+        count = self._prototypes.shape[0]
+        temperature = self._calibration.temperature
+        return nearest_in_blocks(images, count, self._block, distances_to, self._k, temperature)
+
+    def _add(self, found: Nearest, distances: tf.Tensor, first_row: tf.Tensor | int) -> Nearest:
+        return add_candidates(found, distances, first_row, self._k, self._calibration.temperature)
+
+    def _answer(self, found: Nearest, class_names: tf.Tensor) -> Answer:
+        """What was found among N classes, with their names, string [N].
 
         Returns:
           class_name, distance, probability: [B, k], nearest first, k at most N; accepted: bool
           [B], whether the nearest one is near enough to be believed.
         """
-        count = tf.minimum(self._k, tf.shape(distances)[1])
-        nearest = tf.math.top_k(-distances, count)
-        logits = -distances / self._calibration.temperature
-        log_total = tf.reduce_logsumexp(logits, axis=1, keepdims=True)
-        best = -nearest.values
+        logits = found.distances / -self._calibration.temperature
+        near_enough = found.distances[:, :1] <= self._calibration.none_distance
         return {
-            "class_name": tf.gather(class_names, nearest.indices),
-            "distance": best,
-            "probability": tf.exp(nearest.values / self._calibration.temperature - log_total),
-            "accepted": tf.reduce_any(best[:, :1] <= self._calibration.none_distance, axis=1),
+            "class_name": tf.gather(class_names, found.rows),
+            "distance": found.distances,
+            "probability": tf.exp(logits - found.log_total),
+            "accepted": tf.reduce_any(near_enough, axis=1),
         }
 
 

@@ -18,9 +18,11 @@ from tensorflow_serving.config import model_server_config_pb2
 
 from clarel_tf.dataset_loading import class_names, get_builder, load_splits
 from clarel_tf.distances import pairwise_distances_numpy
+from clarel_tf.export import write_saved_model
 from clarel_tf.files import read_json
 from clarel_tf.metrics import harmonic_mean, per_class_accuracy
 from clarel_tf.model import load_model
+from clarel_tf.serving_functions import Calibration, PrototypeClassifier
 from tests.programs import ROOT, SMALL_MODEL, run_program
 
 LIBRARY = Path(tf.sysconfig.get_lib())
@@ -191,6 +193,26 @@ def test_alpha_new_classes_and_prototypes_with_the_request(exported, tmp_path):
     )
     np.testing.assert_allclose(alone["distance"], np.sort(distances, axis=1), atol=1e-4)
     np.testing.assert_allclose(np.sum(alone["probability"], axis=1), 1.0, atol=1e-5)
+
+
+def test_a_classifier_that_looks_at_blocks_of_classes_gives_the_same_answers(exported, tmp_path):
+    _, model, splits, _, _ = exported
+    rng = np.random.default_rng(0)
+    prototypes = rng.normal(size=(23, 16)).astype("f4")
+    names = [f"class {i}" for i in range(23)]
+    features = splits["test_seen"].image_features[:3]
+    spec = tf.TensorSpec([None, 128], tf.float32, "image_features")
+    answers = []
+    for block in (1000, 5):
+        classifier = PrototypeClassifier(
+            model, prototypes, names, np.arange(23) % 3 > 0, Calibration(0.1, 0.7, 9.0), 5, block
+        )
+        path = tmp_path / f"block_{block}"
+        write_saved_model(path, {"serving_default": (classifier.classify, [spec])}, None)
+        answers += ask_cpp(path, tmp_path, [("serving_default", {"image_features": features})])
+    assert answers[0]["class_name"] == answers[1]["class_name"]
+    np.testing.assert_allclose(answers[0]["distance"], answers[1]["distance"], atol=1e-5)
+    np.testing.assert_allclose(answers[0]["probability"], answers[1]["probability"], atol=1e-5)
 
 
 def test_gallery_is_searched_nearest_first(exported, tmp_path):
