@@ -53,6 +53,12 @@ class LossConfig:
     mask_same_class: bool = _setting(
         False, "leave other instances of the same class out of the negatives"
     )
+    prototype_share: float = _setting(
+        0.0,
+        "share of the retrieval terms in which the batch's class means stand for its instances",
+        low=0,
+        high=1,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +69,9 @@ class TrainingConfig:
     batch_size: int = _setting(32, "instances in a batch", low=1)
     captions: int = _setting(
         0, "captions drawn for an instance at each step (0: all of them)", low=0
+    )
+    instances_per_class: int = _setting(
+        0, "draw classes, each with this many instances (0: draw instances)", low=0
     )
     optimizer: str = _setting("sgd", "optimiser", choices=("sgd", "adam"))
     learning_rate: float = _setting(0.1, "learning rate at its highest", above=0)

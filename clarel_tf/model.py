@@ -119,6 +119,12 @@ class Clarel(keras.Model):
         values["text_retrieval"], values["image_retrieval"] = losses.retrieval_losses(
             distances, labels if self.loss_settings.mask_same_class else None
         )
+        share = self.loss_settings.prototype_share
+        if share:
+            terms = ("text_retrieval", "image_retrieval")
+            of_classes = losses.prototype_losses(images, texts, labels)
+            for term, of_class in zip(terms, of_classes, strict=True):
+                values[term] = (1.0 - share) * values[term] + share * of_class
         values["text_classification"] = losses.classification_loss(
             self.text_classifier(texts), labels
         )
