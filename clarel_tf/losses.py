@@ -33,7 +33,7 @@ def retrieval_losses(
 
 
 def prototype_losses(
-    images: tf.Tensor, texts: tf.Tensor, labels: tf.Tensor
+    images: tf.Tensor, texts: tf.Tensor, labels: tf.Tensor, scale: float = 1.0
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Retrieval of classes: each instance must find its class among the means of the batch.
 
@@ -43,6 +43,7 @@ def prototype_losses(
     Args:
       images, texts: float32 [B, E], embeddings; partners have the same row.
       labels: int [B], classes.
+      scale: distances are multiplied by it.
 
     Returns:
       (images among the text means of the P classes in the batch, texts among the image means),
@@ -52,7 +53,7 @@ def prototype_losses(
     sides = []
     for queries, members in ((images, texts), (texts, images)):
         means = tf.math.unsorted_segment_mean(members, own, tf.size(classes))  # [P, E]
-        sides.append(classification_loss(-pairwise_distances(queries, means), own))
+        sides.append(classification_loss(-scale * pairwise_distances(queries, means), own))
     return sides[0], sides[1]
 
 

@@ -111,6 +111,15 @@ def test_prototype_losses_by_hand():
     assert float(image) == pytest.approx((0.01815 + 0.69315 + 0.01815) / 3, abs=1e-4)
 
 
+def test_scaled_prototype_losses_by_hand():
+    images, texts = tf.constant([[0.0], [5.0]]), tf.constant([[1.0], [6.0]])
+    text, image = losses.prototype_losses(images, texts, tf.constant([0, 1]), scale=0.5)
+    # Distances of the images (1, 6) and (4, 1), halved: log(1 + e^-2.5) and log(1 + e^-1.5).
+    assert float(text) == pytest.approx((0.07889 + 0.20141) / 2, abs=1e-4)
+    # Of the texts (1, 4) and (6, 1), halved: log(1 + e^-1.5) and log(1 + e^-2.5).
+    assert float(image) == pytest.approx((0.20141 + 0.07889) / 2, abs=1e-4)
+
+
 def loop_prototype_loss(queries, members, labels):
     """Each query among the mean members of the classes, one at a time."""
     means = {c: np.mean(members[labels == c], axis=0) for c in set(labels)}

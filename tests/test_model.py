@@ -94,6 +94,21 @@ def test_prototype_share_mixes_classes_into_the_retrieval_terms():
     np.testing.assert_allclose(values[0.25], mixed, rtol=1e-5)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_a_scale_on_the_distance_is_a_scale_on_both_embeddings(share):
+    # d(3a, 3b) = 3 d(a, b), so three times the heads' weights at scale 1 is the model at scale 3.
+    batch = {k: tf.constant(v) for k, v in make_batch().items()}
+    values = []
+    for scale, factor in ((3.0, 1.0), (1.0, 3.0)):
+        model = make_model(LossConfig(distance_scale=scale, prototype_share=share))
+        for tower in (model.image_tower, model.text_tower):
+            for weight in tower.head.weights:
+                weight.assign(weight * factor)
+        made = model.compute_losses(batch, training=False)
+        values.append([float(made[k]) for k in ("text_retrieval", "image_retrieval")])
+    np.testing.assert_allclose(values[0], values[1], rtol=1e-4)
+
+
 def test_captions_are_averaged_after_the_head():
     model = make_model()
     batch = make_batch()
