@@ -49,6 +49,32 @@ def captions_by_instance(captions: TokenizedCaptions, instances: int) -> np.ndar
     return stacked
 
 
+def class_balanced_keys(
+    keys: tf.Tensor, labels: tf.Tensor, class_keys: tf.Tensor, per_class: int
+) -> tf.Tensor:
+    """Keys whose largest are `per_class` instances of one class, then of the next, and so on.
+
+    When all classes have given that many, each gives as many again: a batch can be filled from
+    classes that are few or small.
+
+    Args:
+      keys: float32 [N], random, in [0, 1); their order is that of the instances of a class.
+      labels: int32 [N], in [0, C).
+      class_keys: float32 [C], random, in [0, 1); their order is that of the classes.
+      per_class: instances that a class gives at a time.
+
+    Returns:
+      float32 [N].
+    """
+    order = tf.argsort(keys, direction="DESCENDING")
+    order = tf.gather(order, tf.argsort(tf.gather(labels, order), stable=True))
+    counts = tf.math.bincount(labels, minlength=tf.size(class_keys))
+    first = tf.gather(tf.cumsum(counts, exclusive=True), tf.gather(labels, order))
+    turn = (tf.range(tf.size(labels)) - first) // per_class
+    turn = tf.tensor_scatter_nd_update(tf.zeros_like(turn), order[:, tf.newaxis], turn)
+    return tf.gather(class_keys, labels) - tf.cast(turn, tf.float32)
+
+
 def training_batches(
     split: Split,
     classes: np.ndarray,
@@ -59,6 +85,7 @@ def training_batches(
     seed: int,
     first_step: int,
     steps: int,
+    instances_per_class: int = 0,
 ) -> tf.data.Dataset:
     """Batches number `first_step` to `steps` - 1 of `split`, as `Clarel` takes them.
 
@@ -66,6 +93,8 @@ def training_batches(
     (`captions` = 0) or with that many drawn without replacement.
 
     Args:
+      instances_per_class: draw classes uniformly instead, each with this many instances
+        (`class_balanced_keys`); 0 draws instances.
       classes: the labels of the training classes, sorted; a batch's label is an index into it.
     """
     if batch_size > len(split):
@@ -88,6 +117,9 @@ def training_batches(
         seeds = tf.stack([tf.constant(seed, tf.int64), step])
         # The largest of random keys: a uniform draw without replacement.
         keys = tf.random.stateless_uniform([len(split)], seeds)
+        if instances_per_class:
+            class_keys = tf.random.stateless_uniform([len(classes)], -seeds - 1)
+            keys = class_balanced_keys(keys, labels, class_keys, instances_per_class)
         chosen = tf.math.top_k(keys, batch_size, sorted=False).indices
         ids = tf.gather(token_ids, chosen)
         if kept_captions < token_ids.shape[1]:

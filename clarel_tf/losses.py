@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from clarel_tf.distances import pairwise_distances
+
 # Stands for minus infinity in a softmax, without its NaN gradients.
 _EXCLUDED = -1e30
 
@@ -28,6 +30,31 @@ def retrieval_losses(
     text_retrieval = tf.reduce_mean(partner + tf.reduce_logsumexp(logits, axis=1))
     image_retrieval = tf.reduce_mean(partner + tf.reduce_logsumexp(logits, axis=0))
     return text_retrieval, image_retrieval
+
+
+def prototype_losses(
+    images: tf.Tensor, texts: tf.Tensor, labels: tf.Tensor, scale: float = 1.0
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Retrieval of classes: each instance must find its class among the means of the batch.
+
+    The decision rule in small: what an image is compared with later is the mean of many texts, not
+    the text of one instance. A mean holds the instance's own partner, as in the paper's evaluation.
+
+    Args:
+      images, texts: float32 [B, E], embeddings; partners have the same row.
+      labels: int [B], classes.
+      scale: distances are multiplied by it.
+
+    Returns:
+      (images among the text means of the P classes in the batch, texts among the image means),
+      scalars.
+    """
+    classes, own = tf.unique(labels)
+    sides = []
+    for queries, members in ((images, texts), (texts, images)):
+        means = tf.math.unsorted_segment_mean(members, own, tf.size(classes))  # [P, E]
+        sides.append(classification_loss(-scale * pairwise_distances(queries, means), own))
+    return sides[0], sides[1]
 
 
 def retrieval_accuracies(distances: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -109,10 +109,16 @@ class Clarel(keras.Model):
         images, texts = self(batch, training=training)
         labels = batch["label"]
         distances = pairwise_distances(images, texts)
-        values = {}
+        scale, values = self.loss_settings.distance_scale, {}
         values["text_retrieval"], values["image_retrieval"] = losses.retrieval_losses(
-            distances, labels if self.loss_settings.mask_same_class else None
+            distances * scale, labels if self.loss_settings.mask_same_class else None
         )
+        share = self.loss_settings.prototype_share
+        if share:
+            terms = ("text_retrieval", "image_retrieval")
+            of_classes = losses.prototype_losses(images, texts, labels, scale)
+            for term, of_class in zip(terms, of_classes, strict=True):
+                values[term] = (1.0 - share) * values[term] + share * of_class
         values["text_classification"] = losses.classification_loss(
             self.text_classifier(texts), labels
         )

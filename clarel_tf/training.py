@@ -55,6 +55,7 @@ def train(
         model.tokenizer,
         batch_size=settings.batch_size,
         captions=settings.captions,
+        instances_per_class=settings.instances_per_class,
         seed=seed,
         first_step=first_step,
         steps=settings.steps,

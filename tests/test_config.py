@@ -23,6 +23,8 @@ def test_the_paper_preset_has_the_values_of_the_paper():
     assert (model.image_dropout, model.text_dropout, model.l2) == (0.25, 0.25, 0.001)
     assert (model.batch_norm_momentum, model.batch_norm_epsilon) == (0.95, 1e-6)
     assert (loss.lambda_, loss.kappa, loss.mask_same_class) == (0.5, 0.5, False)
+    assert (loss.distance_scale, loss.prototype_share) == (1.0, 0.0)
+    assert training.instances_per_class == 0
     assert (training.steps, training.batch_size, training.captions) == (150_000, 32, 0)
     assert (training.optimizer, training.momentum, training.clip_norm) == ("sgd", 0.9, 1.0)
     assert (training.learning_rate, training.decay_every, training.decay_factor) == (

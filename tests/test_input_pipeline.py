@@ -7,7 +7,12 @@ import pytest
 import tensorflow as tf
 
 from clarel_tf.errors import ClarelError
-from clarel_tf.input_pipeline import captions_by_instance, tokenize_captions, training_batches
+from clarel_tf.input_pipeline import (
+    captions_by_instance,
+    class_balanced_keys,
+    tokenize_captions,
+    training_batches,
+)
 from clarel_tf.vocabulary import Tokenizer
 from tests.conftest import make_split
 
@@ -91,6 +96,42 @@ def test_the_graph_is_traced_once():
         SPLIT, CLASSES, TOKENIZER, batch_size=4, captions=2, seed=0, first_step=0, steps=5
     )
     assert dataset.element_spec["token_ids"] == tf.TensorSpec([4, 2, 6], tf.int32)
+
+
+def test_class_balanced_keys_by_hand():
+    keys = tf.constant([0.9, 0.2, 0.5, 0.1, 0.7, 0.3])
+    labels = tf.constant([0, 0, 0, 1, 1, 1])
+    ours = class_balanced_keys(keys, labels, tf.constant([0.4, 0.6]), per_class=2)
+    # Class 0 gives 0.9 and 0.5 at its first turn and 0.2 at its second; class 1 gives 0.7 and 0.3,
+    # then 0.1. A turn costs 1, the class key is added: class 1 is before class 0 in each turn.
+    np.testing.assert_allclose(ours, [0.4, -0.6, 0.4, -0.4, 0.6, 0.6], atol=1e-6)
+
+
+def test_classes_are_drawn_evenly_with_as_many_instances_as_asked():
+    counts = np.zeros(len(SPLIT))
+    for batch in batches(steps=400, instances_per_class=2):
+        instances = instances_of(batch)
+        assert len(set(instances)) == 4
+        assert sorted(np.bincount(batch["label"], minlength=3)) == [0, 2, 2]
+        counts[instances] += 1
+    # 400 batches with 2 of 3 classes, 267 each; classes 3 and 5 give 2 of 3 instances (178 each),
+    # class 9 gives both. Standard deviations are 10.
+    expected = np.where(SPLIT.labels == 9, 267, 178)
+    assert (abs(counts - expected) < 50).all()
+
+
+def test_few_or_small_classes_still_fill_a_batch():
+    # Two instances of class 9 are all it has: 3 + 3 + 2 = 8.
+    for batch in batches(batch_size=8, instances_per_class=4):
+        assert sorted(instances_of(batch)) == list(range(8))
+    for batch in batches(batch_size=7, instances_per_class=2):
+        # At the first turn each class gives 2; what is missing comes from a second turn.
+        assert sorted(np.bincount(batch["label"])) == [2, 2, 3]
+
+
+def test_class_balanced_batches_depend_on_seed_and_step_alone():
+    whole = batches(instances_per_class=2)
+    assert_same(whole[11:], batches(first_step=11, instances_per_class=2))
 
 
 def test_impossible_requests_are_named():

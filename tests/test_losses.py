@@ -98,6 +98,55 @@ def test_losses_equal_plain_loops(size, seed, scale, mask):
     np.testing.assert_allclose(ours, loop_losses(images, texts, labels, mask), atol=1e-4)
 
 
+def test_prototype_losses_by_hand():
+    # Instances 0 and 1 are of class 7, instance 2 is of class 4; all lie on a line.
+    images, texts = tf.constant([[0.0], [2.0], [5.0]]), tf.constant([[1.0], [3.0], [6.0]])
+    text, image = losses.prototype_losses(images, texts, tf.constant([7, 7, 4]))
+    # Text means: (1 + 3) / 2 = 2 and 6. Distances of the images: (2, 6), (0, 4), (3, 1).
+    #   image 0: 2 + log(e^-2 + e^-6) = log(1 + e^-4) = 0.01815, image 1: the same,
+    #   image 2: 1 + log(e^-3 + e^-1) = log(1 + e^-2) = 0.12693
+    assert float(text) == pytest.approx((0.01815 + 0.01815 + 0.12693) / 3, abs=1e-4)
+    # Image means: (0 + 2) / 2 = 1 and 5. Distances of the texts: (0, 4), (2, 2), (5, 1).
+    #   text 0: log(1 + e^-4) = 0.01815, text 1: log 2 = 0.69315, text 2: log(1 + e^-4)
+    assert float(image) == pytest.approx((0.01815 + 0.69315 + 0.01815) / 3, abs=1e-4)
+
+
+def test_scaled_prototype_losses_by_hand():
+    images, texts = tf.constant([[0.0], [5.0]]), tf.constant([[1.0], [6.0]])
+    text, image = losses.prototype_losses(images, texts, tf.constant([0, 1]), scale=0.5)
+    # Distances of the images (1, 6) and (4, 1), halved: log(1 + e^-2.5) and log(1 + e^-1.5).
+    assert float(text) == pytest.approx((0.07889 + 0.20141) / 2, abs=1e-4)
+    # Of the texts (1, 4) and (6, 1), halved: log(1 + e^-1.5) and log(1 + e^-2.5).
+    assert float(image) == pytest.approx((0.20141 + 0.07889) / 2, abs=1e-4)
+
+
+def loop_prototype_loss(queries, members, labels):
+    """Each query among the mean members of the classes, one at a time."""
+    means = {c: np.mean(members[labels == c], axis=0) for c in set(labels)}
+    total = 0.0
+    for query, label in zip(queries, labels, strict=True):
+        weights = {c: math.exp(-np.linalg.norm(query - mean)) for c, mean in means.items()}
+        total -= math.log(weights[label] / sum(weights.values()))
+    return total / len(queries)
+
+
+@settings(max_examples=20, deadline=None)
+@given(size=st.integers(1, 9), seed=st.integers(0, 1000))
+def test_prototype_losses_equal_plain_loops(size, seed):
+    rng = np.random.default_rng(seed)
+    images, texts = (rng.normal(size=(size, 4)).astype(np.float32) for _ in range(2))
+    labels = rng.integers(0, 4, size)
+    ours = losses.prototype_losses(images, texts, tf.constant(labels))
+    by_loops = [loop_prototype_loss(*pair, labels) for pair in ((images, texts), (texts, images))]
+    np.testing.assert_allclose(ours, by_loops, atol=1e-4)
+
+
+def test_prototypes_of_one_instance_each_are_plain_retrieval():
+    alone = losses.prototype_losses(tf.constant(IMAGES), tf.constant(TEXTS), tf.constant([0, 1]))
+    plain = losses.retrieval_losses(tf.constant(DISTANCES))
+    np.testing.assert_allclose(alone, plain, atol=1e-5)
+
+
 def test_only_one_class_and_masking_leaves_no_negatives():
     text, image = losses.retrieval_losses(tf.constant(DISTANCES), tf.constant([4, 4]))
     assert (float(text), float(image)) == (0.0, 0.0)
@@ -119,7 +168,9 @@ def test_gradients_are_finite_everywhere(images, kind):
     with tf.GradientTape() as tape:
         tape.watch([images, texts])
         distances = pairwise_distances(images, texts)
-        total = tf.add_n(losses.retrieval_losses(distances, tf.constant([0, 0, 1, 2])))
+        labels = tf.constant([0, 0, 1, 2])
+        total = tf.add_n(losses.retrieval_losses(distances, labels))
+        total += tf.add_n(losses.prototype_losses(images, texts, labels))
     for gradient in tape.gradient(total, [images, texts]):
         assert np.isfinite(gradient.numpy()).all()
     assert np.isfinite(distances.numpy()).all()
