@@ -38,7 +38,8 @@ def embed_texts(model: Clarel, text: tf.Tensor) -> tf.Tensor:
 class PrototypeClassifier:
     """Answers from stored prototypes, from sentences sent along, or from prototypes sent along.
 
-    Stored tensors are variables: they are written once, whatever the number of signatures.
+    Stored tensors are variables: they are written once, whatever the number of signatures, and a
+    loader does not copy them about with the graph, as it does with constants.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class PrototypeClassifier:
         is_seen: np.ndarray,
         calibration: Calibration,
         k: int = 5,
-        block: int = 16_384,
+        block: int = 8_192,
     ):
         """Takes what it answers from.
 
@@ -63,8 +64,8 @@ class PrototypeClassifier:
         self._prototypes = tf.Variable(prototypes, trainable=False, name="prototypes")
         squares = np.einsum("ij,ij->i", prototypes, prototypes)
         self._squares = tf.Variable(squares, trainable=False, name="prototype_squares")
-        self._class_names = tf.constant(class_names)
-        self._is_seen = tf.constant(is_seen, tf.float32)
+        self._class_names = tf.Variable(class_names, trainable=False, name="class_names")
+        self._is_seen = tf.Variable(is_seen.astype(np.float32), trainable=False, name="is_seen")
 
     def classify(self, image_features: tf.Tensor) -> Answer:
         """The k best of the stored classes for each of B images."""
@@ -172,9 +173,9 @@ class Gallery:
     ):
         """M captions, the image number of each, [M, E]; N image ids, [N, E]."""
         self._model, self._k = model, k
-        self._captions = tf.constant(captions)
-        self._owners = tf.constant(caption_owners)
-        self._image_ids = tf.constant(image_ids)
+        self._captions = tf.Variable(captions, trainable=False, name="caption_texts")
+        self._owners = tf.Variable(caption_owners, trainable=False, name="caption_owners")
+        self._image_ids = tf.Variable(image_ids, trainable=False, name="image_ids")
         self._caption_embeddings = tf.Variable(caption_embeddings, trainable=False, name="captions")
         self._image_embeddings = tf.Variable(image_embeddings, trainable=False, name="images")
 
