@@ -24,7 +24,7 @@ def main() -> None:
     parser = harness.make_parser(__doc__.splitlines()[0])
     parser.set_defaults(repeats=1)
     parser.add_argument("--captions", type=int, default=CUB_CAPTIONS)
-    parser.add_argument("--batch", type=int, default=512, help="captions of a batch, for both")
+    parser.add_argument("--batch", type=int, default=2048, help="captions of a batch, for both")
     parser.add_argument("--block", type=int, default=8192, help="captions before the other's turn")
     arguments = parser.parse_args()
     corpus = load_corpus(arguments.captions)

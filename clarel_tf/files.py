@@ -74,6 +74,15 @@ def only_process(folder: Path, what: str) -> Iterator[None]:
         yield
 
 
+def sha256(path: str | Path) -> str:
+    """The SHA-256 of a whole file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as handle:
+        while block := handle.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
 def file_fingerprint(path: str | Path) -> str:
     """A hash of the size, the beginning and the end of a file, which may have gigabytes."""
     edge = 1 << 20

@@ -172,7 +172,7 @@ class Clarel(keras.Model):
             )
         return self._in_batches(self._embed_image_batch, features, batch_size)
 
-    def embed_texts(self, texts: Sequence[str | bytes], batch_size: int = 512) -> np.ndarray:
+    def embed_texts(self, texts: Sequence[str | bytes], batch_size: int = 2048) -> np.ndarray:
         """N sentences -> embeddings, float32 [N, E]."""
         if isinstance(texts, (str, bytes)):
             raise ClarelError("embed_texts takes a list of sentences, not a single one")
@@ -182,7 +182,7 @@ class Clarel(keras.Model):
         texts = np.array(texts, object)
         return self._in_batches(self._embed_text_batch, texts, batch_size)
 
-    def embed_token_ids(self, token_ids: np.ndarray, batch_size: int = 512) -> np.ndarray:
+    def embed_token_ids(self, token_ids: np.ndarray, batch_size: int = 2048) -> np.ndarray:
         """Token ids, int32 [N, T] -> embeddings, float32 [N, E]."""
         return self._in_batches(self._embed_token_batch, token_ids, batch_size)
 

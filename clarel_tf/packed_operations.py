@@ -117,4 +117,4 @@ def normalize_by_moments(
         y = x * scale + (beta - mean * scale)
         return (y, tf.squeeze(mean, axis=0), tf.squeeze(variance, axis=0)), gradient
 
-    return normalize(x, gamma, beta)
+    return normalize(x, tf.convert_to_tensor(gamma), tf.convert_to_tensor(beta))

@@ -10,6 +10,7 @@ import requests
 import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download.download_manager import NonMatchingChecksumError
 
+from clarel_tf import files
 from clarel_tf.array_files import checked_features, read_mat, read_npz
 from clarel_tf.dataset_format import OptionalConfigs, example_features
 from clarel_tf.errors import ClarelError
@@ -169,7 +170,7 @@ class ZeroShotBuilder(OptionalConfigs, tfds.core.GeneratorBasedBuilder, skip_reg
 
     def _fetch(self, dl_manager, unpacked: Path) -> Path:
         try:
-            return Path(dl_manager.download(self.SPLITS_URL))
+            archive = Path(dl_manager.download(self.SPLITS_URL))
         except NonMatchingChecksumError as error:
             raise ClarelError(
                 f"{self.SPLITS_URL} has another checksum than checksums.tsv says: it was changed "
@@ -185,6 +186,23 @@ class ZeroShotBuilder(OptionalConfigs, tfds.core.GeneratorBasedBuilder, skip_reg
                 f"({type(error).__name__}); fetch {self.SPLITS_ARCHIVE} from there by other means "
                 f"and put it, or what it unpacks to, into the manual folder"
             ) from error
+        self._compare_with_first_fetch(archive)
+        return archive
+
+    def _compare_with_first_fetch(self, archive: Path) -> None:
+        """What checksums.tsv does not know is remembered when it is first fetched."""
+        record = archive.parent / f"{self.SPLITS_ARCHIVE}.sha256"
+        found = files.sha256(archive)
+        if not record.exists():
+            with files.written_aside(record) as temporary:
+                temporary.write_text(f"{found}  {self.SPLITS_ARCHIVE}\n", encoding="utf-8")
+            print(f"Fetched {self.SPLITS_URL}: SHA-256 {found}, noted in {record}")
+        elif record.read_text(encoding="utf-8").split()[:1] != [found]:
+            archive.unlink()
+            raise ClarelError(
+                f"{self.SPLITS_URL} is not what was fetched from there before (its SHA-256 is "
+                f"{found}, {record} has another): if it was changed on purpose, delete that file"
+            )
 
 
 def _as_strings(array: np.ndarray, where: str) -> list[str]:

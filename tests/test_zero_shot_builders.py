@@ -1,8 +1,10 @@
 """CUB and Flowers from raw files: archives or folders, every value back, every fault named."""
 
 import functools
+import hashlib
 import http.server
 import io
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -298,6 +300,25 @@ def test_the_archive_of_splits_is_fetched_if_it_is_not_there(tmp_path, http_fold
     raw, builder, manual_dir, archive = fetching_builder(tmp_path, address)
     (folder / "xlsa17.zip").write_bytes(archive)
     assert_round_trip(raw, builder, load_splits(builder, manual_dir))
+
+
+def test_an_archive_that_changes_between_two_fetches_is_refused(tmp_path, http_folder):
+    folder, address = http_folder
+    _, builder, manual_dir, archive = fetching_builder(tmp_path, address)
+    (folder / "xlsa17.zip").write_bytes(archive)
+    load_splits(builder, manual_dir)
+    (record,) = tmp_path.rglob("xlsa17.zip.sha256")
+    assert record.read_text() == f"{hashlib.sha256(archive).hexdigest()}  xlsa17.zip\n"
+
+    # As if both had been deleted to be made again, and the file behind the address were another.
+    shutil.rmtree(builder.data_dir)
+    for fetched in record.parent.glob("*.zip*"):
+        if fetched != record:
+            fetched.unlink()
+    (folder / "xlsa17.zip").write_bytes(archive + b" ")
+    with pytest.raises(ClarelError, match="is not what was fetched from there before"):
+        load_splits(builder, manual_dir)
+    assert not Path(builder.data_dir).exists()
 
 
 def test_an_archive_that_cannot_be_fetched_is_named(tmp_path, http_folder):
