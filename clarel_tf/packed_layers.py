@@ -1,15 +1,10 @@
 """Layers that read the packed layout: masked batch norm and the residual block."""
 
-from collections.abc import Callable
-
 import keras
 import tensorflow as tf
 
 from clarel_tf.packed_operations import convolve, masked_relu, max_pool, normalize_by_moments
 from clarel_tf.packing import Pooling
-
-# A convolution or another product of a layer's input with the kernel it is given.
-Product = Callable[[tf.Tensor], tf.Tensor]
 
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
@@ -41,20 +36,16 @@ class PackedBatchNorm(keras.layers.Layer):
 
     def call(self, x: tf.Tensor, mask: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Normalises x, float32 [S, C], by its moments where mask, float32 [S, 1], is 1."""
-        if not training:
-            scale, shift = self.scale_and_shift()
-            return x * scale + shift
-        share = mask / tf.maximum(tf.reduce_sum(mask), 1.0)
-        x, mean, variance = normalize_by_moments(x, self.gamma, self.beta, share, self.epsilon)
-        keep = self.momentum
-        self.moving_mean.assign(keep * self.moving_mean + (1 - keep) * mean)
-        self.moving_variance.assign(keep * self.moving_variance + (1 - keep) * variance)
-        return x
-
-    def scale_and_shift(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """What it amounts to outside of training, float32 [C] each: x * scale + shift."""
-        scale = tf.math.rsqrt(self.moving_variance + self.epsilon) * self.gamma
-        return scale, self.beta - self.moving_mean * scale
+        gamma, beta = tf.convert_to_tensor(self.gamma), tf.convert_to_tensor(self.beta)
+        if training:
+            share = mask / tf.maximum(tf.reduce_sum(mask), 1.0)
+            x, mean, variance = normalize_by_moments(x, gamma, beta, share, self.epsilon)
+            keep = self.momentum
+            self.moving_mean.assign(keep * self.moving_mean + (1 - keep) * mean)
+            self.moving_variance.assign(keep * self.moving_variance + (1 - keep) * variance)
+            return x
+        scale = tf.math.rsqrt(self.moving_variance + self.epsilon) * gamma
+        return x * scale + (beta - self.moving_mean * scale)
 
     def get_config(self):
         own = {"momentum": self.momentum, "epsilon": self.epsilon, "l2": self.l2}
@@ -94,31 +85,24 @@ class PackedResidualBlock(keras.layers.Layer):
         self, x: tf.Tensor, mask: tf.Tensor, pooling: Pooling, training: bool = False
     ) -> tf.Tensor:
         """float32 [S, C], zero where mask [S, 1] is 0 -> float32 [R, filters], likewise."""
-        first = self._normalized(0, lambda kernel: convolve(x, kernel, training), mask, training)
-        shortcut = self._normalized_shortcut(lambda kernel: tf.matmul(x, kernel), mask, training)
+        first = convolve(x, tf.convert_to_tensor(self.kernels[0]), training)
+        shortcut = tf.matmul(x, tf.squeeze(self.shortcut_kernel, axis=0))
         return self._finish(first, shortcut, mask, pooling, training)
-
-    def _normalized(self, layer: int, product: Product, mask: tf.Tensor, training: bool):
-        """The product with the kernel of a layer, then its batch norm: float32 [S, filters]."""
-        kernel = tf.convert_to_tensor(self.kernels[layer])
-        return _normalized(self.norms[layer], kernel, product, mask, training)
-
-    def _normalized_shortcut(self, product: Product, mask: tf.Tensor, training: bool):
-        # `squeeze`, not an index: the gradient of that writes a whole tensor of zeros first.
-        kernel = tf.squeeze(self.shortcut_kernel, axis=0)
-        return _normalized(self.shortcut_norm, kernel, product, mask, training)
 
     def _finish(
         self, x: tf.Tensor, shortcut: tf.Tensor, mask: tf.Tensor, pooling: Pooling, training: bool
     ) -> tf.Tensor:
-        """The rest of the block, from what the first layer and the shortcut gave."""
-        for layer in range(1, len(self.kernels)):
+        """The rest of the block, from what the first convolution and the shortcut gave."""
+        shortcut = self.shortcut_norm(shortcut, mask, training=training)
+        for i, norm in enumerate(self.norms):
+            if i > 0:
+                x = convolve(x, tf.convert_to_tensor(self.kernels[i]), training)
+            x = norm(x, mask, training=training)
+            if i == len(self.norms) - 1:
+                x += shortcut
             # Empty slots must be zero again before the next convolution looks at them.
             x = masked_relu(x, mask)
-            x = self._normalized(
-                layer, lambda kernel, x=x: convolve(x, kernel, training), mask, training
-            )
-        return max_pool(masked_relu(x + shortcut, mask), pooling)
+        return max_pool(x, pooling)
 
     def get_config(self):
         own = {"filters": self.filters, "momentum": self.momentum}
@@ -147,37 +131,18 @@ class WordResidualBlock(PackedResidualBlock):
           rows: int32 [S], the word of each slot.
           mask: float32 [S, 1].
         """
-        first = self._normalized(
-            0, lambda kernel: _convolve_words(vectors, rows, kernel), mask, training
+        kernels = [*tf.unstack(self.kernels[0]), *tf.unstack(self.shortcut_kernel)]
+        before, here, behind, shortcut = (tf.matmul(vectors, kernel) for kernel in kernels)
+        # A convolution adds what the slot before, the slot itself and the slot behind give. The
+        # first slot is never behind an occupied one, the last is empty: rolling round is harmless.
+        x = tf.add_n(
+            [
+                tf.gather(before, tf.roll(rows, 1, axis=0)),
+                tf.gather(here, rows),
+                tf.gather(behind, tf.roll(rows, -1, axis=0)),
+            ]
         )
-        shortcut = self._normalized_shortcut(
-            lambda kernel: tf.gather(tf.matmul(vectors, kernel), rows), mask, training
-        )
-        return self._finish(first, shortcut, mask, pooling, training)
-
-
-def _convolve_words(vectors: tf.Tensor, rows: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-    """The convolution of words [U, C] laid out by rows [S] with a kernel [3, C, F]: [S, F]."""
-    before, here, behind = (tf.matmul(vectors, tap) for tap in tf.unstack(kernel))
-    # It adds what the slot before, the slot itself and the slot behind give. The last slot of all
-    # is empty, so it does no harm that it counts as the one before the first.
-    return tf.add_n(
-        [
-            tf.gather(before, tf.roll(rows, 1, axis=0)),
-            tf.gather(here, rows),
-            tf.gather(behind, tf.roll(rows, -1, axis=0)),
-        ]
-    )
-
-
-def _normalized(
-    norm: PackedBatchNorm, kernel: tf.Tensor, product: Product, mask: tf.Tensor, training: bool
-) -> tf.Tensor:
-    if training:
-        return norm(product(kernel), mask, training=True)
-    # Outside of training the scale goes into the kernel, which is smaller than the batch.
-    scale, shift = norm.scale_and_shift()
-    return tf.nn.bias_add(product(kernel * scale), shift)
+        return self._finish(x, tf.gather(shortcut, rows), mask, pooling, training)
 
 
 def half_l2(l2: float) -> keras.regularizers.Regularizer | None:
