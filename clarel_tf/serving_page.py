@@ -37,7 +37,7 @@ Start a model server on this folder:
 
 Ask it, by REST (gRPC is on port 8500):
 
-    curl -d '{{"instances": ["a small bird with a red crown"]}}' \\
+    curl -d '{{"inputs": {{"text": ["a small bird with a red crown"]}}}}' \\
       http://localhost:8501/v1/models/text_embedder:predict
 
 | model | signature | in | out |
