@@ -87,6 +87,9 @@ class TrainingConfig:
     decay_factor: float = _setting(0.1, "staircase: factor of each decay", above=0, high=1)
     warmup_steps: int = _setting(0, "cosine: steps of linear warm-up", low=0)
     log_every: int = _setting(100, "steps between two rows of history.csv", low=1)
+    evaluate_every: int = _setting(
+        0, "steps between two looks at the validation splits in the first phase (0: none)", low=0
+    )
     checkpoint_every: int = _setting(500, "steps between two checkpoints", low=1)
 
 

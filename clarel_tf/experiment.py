@@ -1,6 +1,7 @@
 """The whole experiment: train, choose alpha on validation, train on trainval, test once."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from clarel_tf.protocol import apply_protocol
 from clarel_tf.report import write_report
 from clarel_tf.run_folder import RunFolder
 from clarel_tf.training import train
-from clarel_tf.validation import calibrate
+from clarel_tf.validation import calibrate, validation_scores
 from clarel_tf.vocabulary import build_vocabulary, load_vocabulary, save_vocabulary
 from clarel_tf.word_vectors import load_word_vectors
 
@@ -51,8 +52,11 @@ def _run_in(
         return files.read_json(folder.results_path)
 
     if not folder.calibration_path.exists():
-        model = _train_phase(config, splits["train"], folder.validation, "1/2 train")
-        chosen = calibrate(model, splits["val_seen"], splits["val_unseen"], [splits["train"]])
+        validation = splits["val_seen"], splits["val_unseen"], [splits["train"]]
+        model = _train_phase(
+            config, splits["train"], folder.validation, "1/2 train", looking_at=validation
+        )
+        chosen = calibrate(model, *validation)
         files.write_json(folder.calibration_path, chosen)
     calibration = files.read_json(folder.calibration_path)
 
@@ -92,12 +96,30 @@ def default_class_names(splits: dict[str, Split]) -> list[str]:
     return [f"class {label}" for label in range(most + 1)]
 
 
-def _train_phase(config: Config, split: Split, folder: Path, title: str) -> Clarel:
-    """Trains a new model on `split`, or goes on with the one in `folder`."""
+def _train_phase(
+    config: Config, split: Split, folder: Path, title: str, looking_at: tuple | None = None
+) -> Clarel:
+    """Trains a new model on `split`, or goes on with the one in `folder`.
+
+    Args:
+      looking_at: the splits for `validation_scores`, if the config asks for its curve.
+    """
     keras.utils.set_random_seed(config.seed)
     classes = np.unique(split.labels)
     model = build_model(config, _phase_vocabulary(config, split, folder), split, len(classes))
-    train(model, split, classes, config.training, folder, seed=config.seed, title=title)
+    evaluate = None
+    if looking_at and config.training.evaluate_every:
+        evaluate = functools.partial(validation_scores, model, *looking_at)
+    train(
+        model,
+        split,
+        classes,
+        config.training,
+        folder,
+        seed=config.seed,
+        title=title,
+        evaluate=evaluate,
+    )
     model_path = folder / "model.keras"
     if not model_path.exists():
         with files.written_aside(model_path) as temporary:

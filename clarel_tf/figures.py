@@ -100,6 +100,17 @@ def captions_figure(curve: Sequence[dict[str, float]]) -> Figure:
     return figure
 
 
+def validation_figure(rows: Sequence[dict[str, float]]) -> Figure:
+    """ZSL and H of the validation splits against the step."""
+    figure, axes = new_figure()
+    steps = [row["step"] for row in rows]
+    for key, label, colour in (("zsl", "ZSL", UNSEEN), ("h", "H", HARMONIC)):
+        axes.plot(steps, [row[key] for row in rows], "o-", markersize=3, label=label, color=colour)
+    axes.set(xlabel="step", ylabel="per-class top-1, %", ylim=(0, None))
+    axes.legend(loc="lower right")
+    return figure
+
+
 def losses_figure(histories: dict[str, Sequence[dict[str, float]]]) -> Figure:
     """Training curves; the first phase dashed, the last one solid."""
     figure, axes = new_figure()

@@ -76,6 +76,7 @@ def report_page(results: dict[str, Any], evaluation: dict[str, Any], run_dir: Pa
         _figure_card(
             "Training", figures.losses_figure(histories), "Means over each logged interval."
         ),
+        *_validation_card(run_dir),
         _card("Retrieval", _retrieval_table(evaluation)),
         _card("Probabilities", _probability_table(results, evaluation)),
         _card("Classes most often confused", _confusion_table(evaluation), wide=True),
@@ -90,6 +91,15 @@ def report_page(results: dict[str, Any], evaluation: dict[str, Any], run_dir: Pa
         f'<p class="soft">{html.escape(_subtitle(results))}</p>{_headline(results)}'
         f'<div class="grid">{"".join(cards)}</div></main></body></html>\n'
     )
+
+
+def _validation_card(run_dir: Path) -> list[str]:
+    """The curve of the first phase, if the run was asked to draw it."""
+    rows = read_history(run_dir / "validation" / "validation_curve.csv")
+    if not rows:
+        return []
+    note = "On validation data, with two captions of each image and the best alpha at each step."
+    return [_figure_card("While training", figures.validation_figure(rows), note)]
 
 
 def _subtitle(results: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
@@ -16,7 +17,7 @@ from clarel_tf.errors import ClarelError
 from clarel_tf.input_pipeline import training_batches
 from clarel_tf.model import METRICS, Clarel
 from clarel_tf.optimization import make_optimizer, make_schedule, schedule_value
-from clarel_tf.training_history import read_history, write_history
+from clarel_tf.training_history import CURVE_COLUMNS, read_history, write_history
 
 
 def train(
@@ -28,6 +29,7 @@ def train(
     *,
     seed: int,
     title: str = "training",
+    evaluate: Callable[[], dict[str, float]] | None = None,
 ) -> None:
     """Trains `model` on `split` for `settings.steps` steps, going on from the last checkpoint.
 
@@ -35,9 +37,10 @@ def train(
       model: its weights are the starting point unless `folder` has a checkpoint.
       split: the training instances.
       classes: sorted labels of the training classes, one for each output of the heads.
-      folder: gets `checkpoints/`, `history.csv` and `tensorboard/`.
+      folder: gets `checkpoints/`, `history.csv`, `tensorboard/` and maybe `validation_curve.csv`.
       seed: of the batches.
       title: shown at the progress bar.
+      evaluate: called every `settings.evaluate_every` steps; gives the columns of the curve.
     """
     model.compile(optimizer=make_optimizer(settings), jit_compile=False)
     model.optimizer.build(model.trainable_variables)
@@ -60,7 +63,7 @@ def train(
         first_step=first_step,
         steps=settings.steps,
     )
-    recorder = StepRecorder(folder, checkpoints, settings, first_step, title)
+    recorder = StepRecorder(folder, checkpoints, settings, first_step, title, evaluate)
     # The whole phase is one Keras epoch; what happens in between goes by the step.
     try:
         model.fit(
@@ -85,13 +88,19 @@ class StepRecorder(keras.callbacks.Callback):
         settings: TrainingConfig,
         first_step: int,
         title: str,
+        evaluate: Callable[[], dict[str, float]] | None = None,
     ):
         super().__init__()
         self._history_path = folder / "history.csv"
+        self._curve_path = folder / "validation_curve.csv"
+        self._evaluate = evaluate
         self._checkpoints, self._settings = checkpoints, settings
         self._step = first_step
         # What was recorded after the checkpoint will be recorded again.
-        self._rows = [row for row in read_history(self._history_path) if row["step"] <= first_step]
+        self._rows, self._curve = (
+            [row for row in read_history(path) if row["step"] <= first_step]
+            for path in (self._history_path, self._curve_path)
+        )
         self._seconds_before = self._rows[-1]["seconds"] if self._rows else 0.0
         self._events = tf.summary.create_file_writer(str(folder / "tensorboard"))
         self._bar = tqdm.tqdm(
@@ -113,6 +122,8 @@ class StepRecorder(keras.callbacks.Callback):
         saves = is_last or self._step % self._settings.checkpoint_every == 0
         if saves or self._step % self._settings.log_every == 0:
             self._record({name: float(logs[name]) for name in METRICS})
+        if self._evaluate and self._step % self._settings.evaluate_every == 0:
+            self._look_at_validation()
         if saves:
             self._checkpoints.save(self.model, self._step)
 
@@ -121,6 +132,17 @@ class StepRecorder(keras.callbacks.Callback):
         self._bar.close()
         self._events.close()
 
+    def _seconds(self) -> float:
+        """Time spent in training, that of the runs before a resumption with it."""
+        return self._seconds_before + time.monotonic() - self._started
+
+    def _look_at_validation(self) -> None:
+        seconds = self._seconds()
+        self._curve.append({"step": self._step, **self._evaluate(), "seconds": seconds})
+        write_history(self._curve_path, self._curve, CURVE_COLUMNS)
+        # The clock measures training alone.
+        self._started += self._seconds() - seconds
+
     def _record(self, values: dict[str, float]) -> None:
         if not np.isfinite(values["loss"]):
             raise ClarelError(
@@ -128,7 +150,7 @@ class StepRecorder(keras.callbacks.Callback):
                 "checkpoints are kept. Look at the features, or try a lower learning_rate in a new "
                 "run_dir"
             )
-        seconds = self._seconds_before + time.monotonic() - self._started
+        seconds = self._seconds()
         rate = schedule_value(make_schedule(self._settings), self._step - 1)
         self._rows.append({"step": self._step, "learning_rate": rate, **values, "seconds": seconds})
         write_history(self._history_path, self._rows)

@@ -1,7 +1,8 @@
-"""`history.csv`: what training recorded, a row for every logged interval."""
+"""The tables of a training phase: losses by the step, and how good it was on validation data."""
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 from clarel_tf import files
@@ -18,13 +19,18 @@ METRICS = (
     "text_retrieval_accuracy",
     "image_retrieval_accuracy",
 )
+# history.csv: a row for every logged interval.
 HISTORY_COLUMNS = ("step", "learning_rate", *METRICS, "seconds")
+# validation_curve.csv: a row for every `evaluate_every` steps.
+CURVE_COLUMNS = ("step", "zsl", "h0", "alpha", "u", "s", "h", "seconds")
 
 
-def write_history(path: Path, rows: list[dict[str, float]]) -> None:
-    """Writes rows of `HISTORY_COLUMNS` as CSV."""
+def write_history(
+    path: Path, rows: list[dict[str, float]], columns: Sequence[str] = HISTORY_COLUMNS
+) -> None:
+    """Writes rows with these columns as CSV."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, HISTORY_COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     for row in rows:
         writer.writerow({k: v if k == "step" else f"{v:.6g}" for k, v in row.items()})

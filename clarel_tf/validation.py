@@ -1,5 +1,6 @@
 """What is chosen on validation data: alpha, the temperature and the "none of these" threshold."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,11 +26,7 @@ def calibrate(
     Args:
       seen, unseen, support: as for `embed_queries`; none may be a split of the test.
     """
-    for split in (seen, unseen, *support):
-        if split.name.startswith("test"):
-            raise ClarelError(
-                f"alpha must not be chosen on {split.name!r}: a test split is for testing once"
-            )
+    _refuse_test_splits(seen, unseen, *support)
     queries = embed_queries(model, seen, unseen, support)
     evaluation = queries.evaluate()
     curve = evaluation.alpha_curve()
@@ -48,6 +45,34 @@ def calibrate(
         },
         "alpha_curve": curve,
     }
+
+
+def validation_scores(
+    model: Clarel, seen: Split, unseen: Split, support: Sequence[Split], captions: int = 2
+) -> dict[str, float]:
+    """A look at a model that is still in training: ZSL, and H at the alpha that is best now.
+
+    Args:
+      seen, unseen, support: as for `calibrate`.
+      captions: of each image, to be quick; fewer captions make somewhat worse prototypes.
+    """
+    _refuse_test_splits(seen, unseen, *support)
+    seen, unseen, *support = (
+        dataclasses.replace(split, captions=[own[:captions] for own in split.captions])
+        for split in (seen, unseen, *support)
+    )
+    evaluation = embed_queries(model, seen, unseen, support).evaluate()
+    alpha = choose_alpha(evaluation.alpha_curve())
+    scores = evaluation.gzsl(alpha)
+    return {"zsl": evaluation.zsl(), "h0": evaluation.gzsl(0.0)["h"], "alpha": alpha, **scores}
+
+
+def _refuse_test_splits(*splits: Split) -> None:
+    for split in splits:
+        if split.name.startswith("test"):
+            raise ClarelError(
+                f"alpha must not be chosen on {split.name!r}: a test split is for testing once"
+            )
 
 
 def calibration_errors(distances: ValidationDistances, temperature: float) -> dict[str, float]:

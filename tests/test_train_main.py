@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clarel_tf.training_history import read_history
 from clarel_tf.vocabulary import load_vocabulary
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = [
     *("--embedding_size=16", "--word_size=8", "--filters=8,8", "--lstm_units=8", "--max_tokens=12"),
     *("--steps=40", "--batch_size=16", "--captions=2", "--warmup_steps=2"),
-    *("--log_every=10", "--checkpoint_every=10"),
+    *("--log_every=10", "--checkpoint_every=10", "--evaluate_every=20"),
 ]
 
 
@@ -76,10 +77,31 @@ def test_run_folder_and_results(finished):
         with open(phase / "history.csv", newline="") as handle:
             assert [row["step"] for row in csv.DictReader(handle)] == ["10", "20", "30", "40"]
     assert not list(folder.rglob("*.partial.*"))
+    # The curve belongs to the phase that alpha is chosen with, and to nothing else.
+    assert [row["step"] for row in validation_curve(folder)] == [20, 40]
+    assert not (folder / "validation_curve.csv").exists()
     # The table and the way to the folder.
     assert "alpha = 0 " in done.stdout and "(chosen)" in done.stdout and "ZSL" in done.stdout
     assert "Run folder: runs/demo" in done.stdout
     assert "word embeddings are learned" in done.stdout
+
+
+def validation_curve(folder: Path) -> list[dict[str, float]]:
+    return read_history(folder / "validation" / "validation_curve.csv")
+
+
+def without_time(rows: list[dict[str, float]]) -> list[dict[str, float]]:
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+
+
+def test_the_curve_ends_where_the_calibration_is(finished):
+    """Two captions of each image make the prototypes of the curve: near it, not the same."""
+    last = validation_curve(finished[0])[-1]
+    chosen = json.loads((finished[0] / "validation" / "calibration.json").read_text())
+    assert last["zsl"] == pytest.approx(chosen["validation"]["zsl"]["top1"], abs=10)
+    assert last["h"] == pytest.approx(2 * last["u"] * last["s"] / (last["u"] + last["s"]), abs=1e-3)
+    assert last["h"] >= last["h0"]
+    assert "While training" in (finished[0] / "report.html").read_text()
 
 
 def test_a_finished_run_is_not_run_again(finished, data_dir):
@@ -128,6 +150,7 @@ def test_killed_at_any_moment_and_started_again_it_ends_the_same(finished, data_
         "vocabulary.txt",
     ):
         assert (folder / name).read_text() == (reference / name).read_text()
+    assert without_time(validation_curve(folder)) == without_time(validation_curve(reference))
     for phase in ("checkpoints", "validation/checkpoints"):
         ours = read_arrays(folder / phase / "step_000000040.npz")
         theirs = read_arrays(reference / phase / "step_000000040.npz")
