@@ -16,6 +16,11 @@ from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
 
 _GRID = flags.DEFINE_multi_string("grid", [], "NAME=VALUE,VALUE,... of any setting; repeatable")
+_ONE_AT_A_TIME = flags.DEFINE_bool(
+    "one_at_a_time",
+    False,
+    "vary each setting of the grid alone, with every seed",
+)
 _SWEEP_DIR = flags.DEFINE_string("sweep_dir", "sweeps/sweep", "folder of the sweep")
 _JOBS = flags.DEFINE_integer(
     "jobs", None, "runs at the same time (default: one for every two cores)", lower_bound=1
@@ -27,7 +32,7 @@ def main() -> None:
 
     base = cli.config_from_flags()
     grid = parse_grid(_GRID.value)
-    configs = grid_configs(base, grid)
+    configs = grid_configs(base, grid, _ONE_AT_A_TIME.value)
     sweep_dir = Path(_SWEEP_DIR.value)
     _prepare_data(base)
     cores = os.cpu_count() or 1
@@ -89,9 +94,11 @@ def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
         curves.setdefault(group, []).append(results["alpha_curve"])
     save_png(alpha_band_figure(curves), sweep_dir / "alpha.png")
     for key in keys:
-        # Only along the axis: all other settings as in the base config, if the grid has that.
-        others = [other for other in keys if other != key and value_of(base, other) in grid[other]]
-        along = [r for r in rows if all(r[other] == value_of(base, other) for other in others)]
+        # Only along the axis: all other settings as in the base config, if any run has that.
+        along = rows
+        for other in keys:
+            at_base = [row for row in along if row[other] == value_of(base, other)]
+            along = at_base if other != key and at_base else along
         if len({row[key] for row in along}) > 1 and not isinstance(along[0][key], str):
             save_png(setting_figure(along, key), sweep_dir / f"{key.rstrip('_')}.png")
     table = ablation_table(rows, base)

@@ -4,7 +4,7 @@ import csv
 import io
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +42,36 @@ def _as_value(text: str) -> Any:
         return text
 
 
-def grid_configs(base: Config, grid: dict[str, list[Any]]) -> dict[str, Config]:
-    """The config of every point of the grid, by the name of its folder."""
+def grid_configs(
+    base: Config, grid: dict[str, list[Any]], one_at_a_time: bool = False
+) -> dict[str, Config]:
+    """The config of every point of the grid, by the name of its folder.
+
+    Args:
+      one_at_a_time: vary each setting alone, with the others as in `base`, instead of combining
+        all values; every seed is combined with all of them even so.
+    """
     configs = {}
-    for values in itertools.product(*grid.values()):
-        point = dict(zip(grid, values, strict=True))
+    for point in _around(base, grid) if one_at_a_time else _combined(grid):
         name = ",".join(f"{key}={value}" for key, value in point.items()).replace("/", "_")
         configs[name] = base.override(point)
     return configs
+
+
+def _combined(grid: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def _around(base: Config, grid: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    """Points on the axes through `base`, with its kinds of numbers: a point has one name."""
+    centre = {key: value_of(base, key) for key in grid}
+    for seed in grid.get("seed", [base.seed]):
+        for key in [key for key in grid if key != "seed"]:
+            for value in grid[key]:
+                point = centre | {key: value} | ({"seed": seed} if "seed" in grid else {})
+                config = base.override(point)
+                yield {name: value_of(config, name) for name in grid}
 
 
 def collect(sweep_dir: Path, configs: dict[str, Config], grid: dict[str, list[Any]]) -> list[dict]:

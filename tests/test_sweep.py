@@ -30,6 +30,15 @@ def test_grid_of_any_setting():
     assert (one.loss.kappa, one.loss.lambda_, one.training.optimizer, one.seed) == (0, 1, "adam", 3)
 
 
+def test_one_setting_at_a_time_meets_in_the_base():
+    grid = parse_grid(["lambda=0,0.5,1", "kappa=0,0.5", "seed=3,4"])
+    configs = grid_configs(Config(), grid, one_at_a_time=True)
+    points = [(c.loss.lambda_, c.loss.kappa, c.seed) for c in configs.values()]
+    # Three on one axis and two on the other share their middle: four points, each with two seeds.
+    around = [(0.0, 0.5), (0.5, 0.5), (1.0, 0.5), (0.5, 0.0)]
+    assert points == [(*point, seed) for seed in (3, 4) for point in around]
+
+
 @pytest.mark.parametrize(
     ("items", "message"),
     [
