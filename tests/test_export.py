@@ -23,6 +23,7 @@ from clarel_tf.files import read_json
 from clarel_tf.metrics import harmonic_mean, per_class_accuracy
 from clarel_tf.model import load_model
 from clarel_tf.serving_functions import Calibration, PrototypeClassifier
+from tests.independent_check import measure
 from tests.programs import ROOT, SMALL_MODEL, run_program
 
 LIBRARY = Path(tf.sysconfig.get_lib())
@@ -137,6 +138,13 @@ def test_classifier_gives_exactly_the_results_of_the_run(exported, tmp_path):
     assert scores["u"] == pytest.approx(results["gzsl"]["u"], abs=1e-9)
     assert scores["s"] == pytest.approx(results["gzsl"]["s"], abs=1e-9)
     assert harmonic_mean(scores["u"], scores["s"]) == pytest.approx(results["gzsl"]["h"], abs=1e-9)
+
+
+def test_a_plain_loop_over_the_embedders_gives_the_same_measures(exported):
+    folder = exported[0]
+    (built,) = (folder / "data" / "demo").glob("*.*.*")
+    found, expected = measure(folder / "run", folder / "models", built)
+    assert found == pytest.approx(expected, abs=1e-6)
 
 
 def test_alpha_new_classes_and_prototypes_with_the_request(exported, tmp_path):

@@ -1,0 +1,107 @@
+"""Measures an export once more, with nothing of the package: ZSL, u, s and H from SavedModels.
+
+python tests/independent_check.py --run_dir=RUN --export_dir=EXPORT --built=DATA/cub/custom/1.0.0
+
+Images and captions are read by TFDS from the folder of the built dataset, embedded by the exported
+embedders, and everything after that is a plain loop over classes and images. The figures must be
+those of RUN/results.json; the exit code says whether they are.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+
+def newest(folder: Path) -> str:
+    return str(max(folder.iterdir(), key=lambda version: int(version.name)))
+
+
+def load(export_dir: Path, name: str):
+    return tf.saved_model.load(newest(export_dir / name)).signatures["serving_default"]
+
+
+def embed(function, argument: str, items: np.ndarray, block: int = 1000) -> np.ndarray:
+    parts = []
+    for start in range(0, len(items), block):
+        (answer,) = function(**{argument: tf.constant(items[start : start + block])}).values()
+        parts.append(answer.numpy().astype(np.float64))
+    return np.concatenate(parts)
+
+
+def accuracy(images, labels, prototypes: dict[int, np.ndarray], seen: set[int], alpha: float):
+    """Percent of right answers, of each class first and then over the classes."""
+    right: dict[int, list[bool]] = {}
+    for image, label in zip(images, labels, strict=True):
+        best, best_distance = None, np.inf
+        for candidate, prototype in prototypes.items():
+            distance = np.sqrt(((image - prototype) ** 2).sum())
+            if candidate in seen:
+                distance *= 1 + alpha
+            if distance < best_distance:
+                best, best_distance = candidate, distance
+        right.setdefault(label, []).append(best == label)
+    return 100 * np.mean([np.mean(of_class) for of_class in right.values()])
+
+
+def measure(run_dir: Path, export_dir: Path, built: Path) -> tuple[dict, dict]:
+    """(what the SavedModels give, what results.json says), each by the name of the measure."""
+    results = json.loads((run_dir / "results.json").read_text())
+    builder = tfds.builder_from_directory(built)
+    image_embedder, text_embedder = (
+        load(export_dir, name) for name in ("image_embedder", "text_embedder")
+    )
+    sums: dict[int, np.ndarray] = {}
+    counts: dict[int, int] = {}
+    images, labels = {}, {}
+    for split in ("trainval", "test_seen", "test_unseen"):
+        examples = list(tfds.as_numpy(builder.as_dataset(split=split)))
+        labels[split] = [int(example["label"]) for example in examples]
+        features = np.stack([example["image_features"] for example in examples])
+        images[split] = embed(image_embedder, "image_features", features)
+        owners = [int(example["label"]) for example in examples for _ in example["captions"]]
+        sentences = np.array([text for example in examples for text in example["captions"]], object)
+        for owner, embedding in zip(owners, embed(text_embedder, "text", sentences), strict=True):
+            sums[owner] = sums.get(owner, 0.0) + embedding
+            counts[owner] = counts.get(owner, 0) + 1
+    every = {label: sums[label] / counts[label] for label in sorted(sums)}
+    seen, unseen = set(labels["trainval"]), set(labels["test_unseen"])
+    assert not seen & unseen, "a class is both seen and unseen"
+    only_unseen = {label: every[label] for label in sorted(unseen)}
+    ask = (images["test_unseen"], labels["test_unseen"])
+    found = {"ZSL": accuracy(*ask, only_unseen, set(), 0.0)}
+    expected = {"ZSL": results["zsl"]["top1"]}
+    for name, alpha, theirs in (
+        ("alpha = 0", 0.0, results["gzsl_alpha0"]),
+        ("chosen alpha", results["alpha"], results["gzsl"]),
+    ):
+        u = accuracy(*ask, every, seen, alpha)
+        s = accuracy(images["test_seen"], labels["test_seen"], every, seen, alpha)
+        found |= {f"{name}: u": u, f"{name}: s": s, f"{name}: H": 2 * u * s / max(u + s, 1e-9)}
+        expected |= {f"{name}: {key}": theirs[key.lower()] for key in ("u", "s", "H")}
+    return found, expected
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name in ("run_dir", "export_dir", "built"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    found, expected = measure(**vars(parser.parse_args()))
+    print(f"{'':18}{'from exports':>14}{'results.json':>14}")
+    for name, value in found.items():
+        print(f"{name:18}{value:14.4f}{expected[name]:14.4f}")
+    # A tie within the rounding of the embedders may fall either way.
+    worst = max(abs(value - expected[name]) for name, value in found.items())
+    print(f"greatest difference: {worst:.4f} points")
+    return int(worst > 0.1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
