@@ -32,11 +32,11 @@ started = time.perf_counter()
 import keras
 import numpy as np
 import tensorflow_datasets as tfds
-from clarel_tf import config, dataset_loading, experiment, training
+from clarel_tf import dataset_loading, experiment, presets, training
 from clarel_tf.protocol import apply_protocol
 from clarel_tf.vocabulary import build_vocabulary
 tfds.disable_progress_bar()
-settings = config.preset(sys.argv[2]).override({"steps": 1, "warmup_steps": 0})
+settings = presets.preset(sys.argv[2]).override({"steps": 1, "warmup_steps": 0})
 builder = dataset_loading.get_builder("demo", data_dir=sys.argv[1])
 dataset_loading.prepare(builder)
 prepared = time.perf_counter()

@@ -22,7 +22,7 @@ _HOME_OF_NAME = {
     "load_model": "clarel_tf.model",
     "load_splits": "clarel_tf.dataset_loading",
     "pairwise_distances_numpy": "clarel_tf.distances",
-    "preset": "clarel_tf.config",
+    "preset": "clarel_tf.presets",
     "run_experiment": "clarel_tf.experiment",
 }
 __all__ = ["__version__", *sorted(_HOME_OF_NAME)]

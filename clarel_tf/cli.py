@@ -11,9 +11,10 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from clarel_tf.config import Config, preset, settings
+from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
 from clarel_tf.files import read_json
+from clarel_tf.presets import preset
 from clarel_tf.run_folder import RunFolder
 
 _TITLES = {"": "Experiment", "model": "Model", "loss": "Loss", "training": "Training"}

@@ -8,8 +8,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 import pytest
 
-from clarel_tf.config import Config, preset
+from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split, get_builder, prepare
+from clarel_tf.presets import preset
 
 # Files whose tests start programs: begun first, so that both processes end at about the same time.
 _SLOW_FILES = (

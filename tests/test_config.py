@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from clarel_tf.config import PRESETS, Config, preset, settings
+from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
+from clarel_tf.presets import PRESETS, preset
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -1,0 +1,48 @@
+"""Named sets of settings to start from; flags and config files can change each of them."""
+
+from typing import Any
+
+from clarel_tf.config import Config
+from clarel_tf.errors import ClarelError
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # Every value of the paper: the defaults above.
+    "paper": {},
+    # Many negatives, few captions, a high rate that falls by a cosine, and a loss that asks for the
+    # class as well as for the instance: minutes instead of days. docs/results.md has the evidence.
+    "fast": {
+        "steps": 4000,
+        "batch_size": 128,
+        "captions": 2,
+        "instances_per_class": 4,
+        "prototype_share": 0.5,
+        "distance_scale": 2.0,
+        "optimizer": "adam",
+        "learning_rate": 0.002,
+        "schedule": "cosine",
+        "warmup_steps": 100,
+    },
+    # Small enough to train on the demo data in a minute.
+    "tiny": {
+        "embedding_size": 128,
+        "word_size": 64,
+        "filters": (32, 64),
+        "lstm_units": 64,
+        "steps": 600,
+        "batch_size": 64,
+        "captions": 3,
+        "optimizer": "adam",
+        "learning_rate": 0.002,
+        "schedule": "cosine",
+        "warmup_steps": 30,
+        "log_every": 25,
+        "checkpoint_every": 100,
+    },
+}
+
+
+def preset(name: str) -> Config:
+    """The config of a named preset."""
+    if name not in PRESETS:
+        raise ClarelError(f"unknown preset {name!r}; choose one of: {', '.join(PRESETS)}")
+    return Config().override(PRESETS[name])
