@@ -76,6 +76,9 @@ class TrainingConfig:
     instances_per_class: int = _setting(
         0, "draw classes, each with this many instances (0: draw instances)", low=0
     )
+    word_dropout: float = _setting(
+        0.0, "share of the words that a step sees as unknown words", low=0, high=0.95
+    )
     optimizer: str = _setting("sgd", "optimiser", choices=("sgd", "adam"))
     learning_rate: float = _setting(0.1, "learning rate at its highest", above=0)
     momentum: float = _setting(0.9, "momentum of SGD", low=0, high=0.9999)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from clarel_tf.dataset_loading import Split
 from clarel_tf.errors import ClarelError
-from clarel_tf.vocabulary import Tokenizer
+from clarel_tf.vocabulary import PADDING_ID, UNKNOWN_ID, Tokenizer
 
 
 class TokenizedCaptions(NamedTuple):
@@ -86,6 +86,7 @@ def training_batches(
     first_step: int,
     steps: int,
     instances_per_class: int = 0,
+    word_dropout: float = 0.0,
 ) -> tf.data.Dataset:
     """Batches number `first_step` to `steps` - 1 of `split`, as `Clarel` takes them.
 
@@ -95,6 +96,7 @@ def training_batches(
     Args:
       instances_per_class: draw classes uniformly instead, each with this many instances
         (`class_balanced_keys`); 0 draws instances.
+      word_dropout: each word of the batch becomes the unknown word with this probability.
       classes: the labels of the training classes, sorted; a batch's label is an index into it.
     """
     if batch_size > len(split):
@@ -129,6 +131,9 @@ def training_batches(
             keys = tf.where(ids[:, :, 0] != 0, keys, -1.0)  # rows without a caption come last
             order = tf.math.top_k(keys, kept_captions, sorted=False).indices
             ids = tf.gather(ids, order, batch_dims=1)
+        if word_dropout:
+            kept = tf.random.stateless_uniform(tf.shape(ids), [-1 - seeds[0], step]) >= word_dropout
+            ids = tf.where(kept | (ids == PADDING_ID), ids, UNKNOWN_ID)
         return {
             "image_features": tf.gather(features, chosen),
             "token_ids": ids,

@@ -59,6 +59,7 @@ def train(
         batch_size=settings.batch_size,
         captions=settings.captions,
         instances_per_class=settings.instances_per_class,
+        word_dropout=settings.word_dropout,
         seed=seed,
         first_step=first_step,
         steps=settings.steps,

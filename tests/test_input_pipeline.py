@@ -13,7 +13,7 @@ from clarel_tf.input_pipeline import (
     tokenize_captions,
     training_batches,
 )
-from clarel_tf.vocabulary import Tokenizer
+from clarel_tf.vocabulary import UNKNOWN_ID, Tokenizer
 from tests.conftest import make_split
 
 SPLIT = make_split("train", [3, 5, 3, 5, 9, 9, 3, 5], captions=4)
@@ -51,6 +51,21 @@ def test_features_captions_and_labels_stay_together():
             assert CLASSES[batch["label"][row]] == SPLIT.labels[instance]
             own = {tuple(ids) for ids in by_instance[instance]}
             assert {tuple(ids) for ids in batch["token_ids"][row]} <= own
+
+
+def test_word_dropout_makes_words_unknown_and_changes_nothing_else():
+    plain, dropped = batches(steps=200), batches(steps=200, word_dropout=0.25)
+    words = unknown = 0
+    for before, after in zip(plain, dropped, strict=True):
+        np.testing.assert_array_equal(before["image_features"], after["image_features"])
+        # Colours are not in the vocabulary: only words that were known can get lost.
+        known = before["token_ids"] > UNKNOWN_ID
+        changed = before["token_ids"] != after["token_ids"]
+        assert not changed[~known].any() and (after["token_ids"][changed] == UNKNOWN_ID).all()
+        words, unknown = words + known.sum(), unknown + changed.sum()
+    # 200 batches of 4 x 2 captions with 4 known words: 6400, so a deviation of half a percent.
+    assert words == 6400
+    assert unknown / words == pytest.approx(0.25, abs=0.025)
 
 
 def assert_same(first, second):
