@@ -28,9 +28,10 @@ _JOBS = flags.DEFINE_integer(
 
 
 def main() -> None:
+    base = cli.config_from_flags()
+    cli.start_tensorflow()
     from clarel_tf.sweep import collect, grid_configs, parse_grid, write_csv
 
-    base = cli.config_from_flags()
     grid = parse_grid(_GRID.value)
     configs = grid_configs(base, grid, _ONE_AT_A_TIME.value)
     sweep_dir = Path(_SWEEP_DIR.value)
@@ -56,7 +57,6 @@ def main() -> None:
 
 def _prepare_data(config: Config) -> None:
     """Builds the dataset once, before the runs would all do it."""
-    cli.start_tensorflow()
     from clarel_tf.dataset_loading import get_builder, prepare
 
     builder = get_builder(config.dataset, config.dataset_config, flags.FLAGS.data_dir)
