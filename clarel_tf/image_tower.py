@@ -3,6 +3,8 @@
 import keras
 import tensorflow as tf
 
+from clarel_tf.replicas import RowDropout
+
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
 class ImageTower(keras.layers.Layer):
@@ -11,7 +13,7 @@ class ImageTower(keras.layers.Layer):
     def __init__(self, embedding_size: int = 1024, dropout: float = 0.25, **kwargs):
         super().__init__(**kwargs)
         self.embedding_size = embedding_size
-        self.dropout = keras.layers.Dropout(dropout, name="dropout")
+        self.dropout = RowDropout(dropout, name="dropout")
         self.head = keras.layers.Dense(embedding_size, name="head")
 
     def build(self, input_shape):

@@ -15,6 +15,7 @@ from clarel_tf.config import LossConfig, ModelConfig
 from clarel_tf.distances import pairwise_distances
 from clarel_tf.errors import ClarelError
 from clarel_tf.image_tower import ImageTower
+from clarel_tf.replicas import gather_rows, own_rows, replica_count
 from clarel_tf.text_tower import TextTower
 from clarel_tf.training_history import METRICS
 from clarel_tf.vocabulary import Tokenizer
@@ -106,7 +107,7 @@ class Clarel(keras.Model):
 
     def compute_losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         """Every quantity in `METRICS`, by name; "loss" is what training minimises."""
-        images, texts = self(batch, training=training)
+        images, texts = gather_rows(self(own_rows(batch), training=training))
         labels = batch["label"]
         distances = pairwise_distances(images, texts)
         scale, values = self.loss_settings.distance_scale, {}
@@ -138,8 +139,10 @@ class Clarel(keras.Model):
     def train_step(self, batch: Batch) -> dict[str, tf.Tensor]:
         with tf.GradientTape() as tape:
             values = self.compute_losses(batch, training=True)
+            # Every replica has the loss of the whole batch, and their gradients are added up.
+            loss = values["loss"] / replica_count()
         variables = self.trainable_variables
-        gradients = tape.gradient(values["loss"], variables)
+        gradients = tape.gradient(loss, variables)
         # With kappa at 0 or 1 some variables have no gradient; a gather has a sparse one.
         gradients = [
             tf.zeros_like(variable) if gradient is None else tf.convert_to_tensor(gradient)

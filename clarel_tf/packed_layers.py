@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from clarel_tf.packed_operations import convolve, masked_relu, max_pool, normalize_by_moments
 from clarel_tf.packing import Pooling
+from clarel_tf.replicas import sum_over_replicas
 
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
@@ -38,7 +39,7 @@ class PackedBatchNorm(keras.layers.Layer):
         """Normalises x, float32 [S, C], by its moments where mask, float32 [S, 1], is 1."""
         gamma, beta = tf.convert_to_tensor(self.gamma), tf.convert_to_tensor(self.beta)
         if training:
-            share = mask / tf.maximum(tf.reduce_sum(mask), 1.0)
+            share = mask / tf.maximum(sum_over_replicas(tf.reduce_sum(mask)), 1.0)
             x, mean, variance = normalize_by_moments(x, gamma, beta, share, self.epsilon)
             keep = self.momentum
             self.moving_mean.assign(keep * self.moving_mean + (1 - keep) * mean)

@@ -7,6 +7,7 @@ automatic one takes more passes over the batch or a slower kernel.
 import tensorflow as tf
 
 from clarel_tf.packing import Pooling
+from clarel_tf.replicas import sum_over_replicas
 
 
 def convolve(x: tf.Tensor, kernel: tf.Tensor, training: bool) -> tf.Tensor:
@@ -92,7 +93,7 @@ def normalize_by_moments(
     Args:
       x: float32 [S, C].
       gamma, beta: float32 [C].
-      share: float32 [S, 1], weight of each row in the moments; they sum to 1.
+      share: float32 [S, 1], weight of each row in the moments; they sum to 1 over all replicas.
 
     Returns:
       (normalised x, mean, variance); no gradient flows through the moments themselves.
@@ -101,8 +102,9 @@ def normalize_by_moments(
     @tf.custom_gradient
     def normalize(x, gamma, beta):
         # A product with the weights is one pass; multiplying and adding up would be two.
-        mean = tf.matmul(share, x, transpose_a=True)
-        variance = tf.matmul(share, tf.math.squared_difference(x, mean), transpose_a=True)
+        mean = sum_over_replicas(tf.matmul(share, x, transpose_a=True))
+        squares = tf.math.squared_difference(x, mean)
+        variance = sum_over_replicas(tf.matmul(share, squares, transpose_a=True))
         root = tf.math.rsqrt(variance + epsilon)
         scale = root * gamma
 
@@ -110,9 +112,11 @@ def normalize_by_moments(
             total = tf.reduce_sum(of_y, axis=0, keepdims=True)
             with_x = tf.reduce_sum(of_y * x, axis=0, keepdims=True)
             of_gamma = (with_x - mean * total) * root
+            # What comes by way of the moments comes from the rows of all replicas.
+            all_total, all_of_gamma = sum_over_replicas([total, of_gamma])
             # of_x = scale * (of_y - share * (total + x_normalised * of_gamma))
-            slope = scale * root * of_gamma
-            of_x = of_y * scale - (x * slope + (scale * total - mean * slope)) * share
+            slope = scale * root * all_of_gamma
+            of_x = of_y * scale - (x * slope + (scale * all_total - mean * slope)) * share
             return of_x, tf.squeeze(of_gamma, axis=0), tf.squeeze(total, axis=0)
 
         y = x * scale + (beta - mean * scale)

@@ -9,6 +9,7 @@ import tensorflow as tf
 from clarel_tf.packed_layers import PackedResidualBlock, WordResidualBlock
 from clarel_tf.packed_lstm import PackedBiLSTM
 from clarel_tf.packing import pack_captions
+from clarel_tf.replicas import RowDropout
 from clarel_tf.vocabulary import FIRST_WORD_ID, PADDING_ID
 
 
@@ -59,7 +60,7 @@ class TextTower(keras.layers.Layer):
             )
         ]
         self.lstm = PackedBiLSTM(lstm_units, name="lstm")
-        self.dropout = keras.layers.Dropout(dropout, name="dropout")
+        self.dropout = RowDropout(dropout, name="dropout")
         self.head = keras.layers.Dense(embedding_size, name="head")
 
     def build(self, input_shape=None):
