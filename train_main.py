@@ -3,6 +3,8 @@
 python train_main.py --dataset=demo
 """
 
+import contextlib
+
 from absl import flags
 
 from clarel_tf import cli
@@ -11,25 +13,41 @@ _RUN_DIR = flags.DEFINE_string("run_dir", None, "folder of the run (default: run
 _REPEATS = flags.DEFINE_integer(
     "repeats", 1, "train with this many seeds, each in a folder of its own", lower_bound=1
 )
+_DISTRIBUTE = flags.DEFINE_enum(
+    "distribute",
+    "none",
+    ("none", "mirrored", "multi_worker"),
+    "devices that share each batch: one, all of this machine, or those of the workers in TF_CONFIG",
+)
 _RESTART = flags.DEFINE_bool("restart", False, "delete the run in run_dir and begin anew")
 
 
 def main() -> None:
     config = cli.config_from_flags()
     # TensorFlow takes seconds to import: not before the flags are known to be good.
-    builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
+    distribution = cli.make_distribution(_DISTRIBUTE.value)
+    # The chief may have to build the dataset in a folder that all workers share.
+    with distribution.chief_first() if distribution else contextlib.nullcontext():
+        builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
     from clarel_tf.dataset_loading import class_names
     from clarel_tf.experiment import run_experiment
-    from clarel_tf.repeats import repeats_table, run_repeats
+    from clarel_tf.repeats import follow_repeats, repeats_table, run_repeats
     from clarel_tf.results_table import results_table
 
+    if distribution and not distribution.is_chief:
+        follow_repeats(config, splits, _REPEATS.value, distribution)
+        distribution.finish()
+        print(f"Worker {distribution.worker} is done; worker 0 has the results.")
+        return
     run_dir = _RUN_DIR.value or f"runs/{config.dataset}"
     names = class_names(builder)
+    how = {"class_names": names, "restart": _RESTART.value, "distribution": distribution}
     if _REPEATS.value > 1:
-        summary = run_repeats(config, splits, run_dir, _REPEATS.value, names, _RESTART.value)
-        print(repeats_table(summary))
+        print(repeats_table(run_repeats(config, splits, run_dir, _REPEATS.value, **how)))
     else:
-        print(results_table(run_experiment(config, splits, run_dir, names, _RESTART.value)))
+        print(results_table(run_experiment(config, splits, run_dir, **how)))
+    if distribution:
+        distribution.finish()
     print(f"\nRun folder: {run_dir}")
 
 

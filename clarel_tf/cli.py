@@ -67,6 +67,18 @@ def load_dataset(name: str, config: str) -> tuple[Any, dict[str, Any]]:
     return builder, load_splits(builder, flags.FLAGS.manual_dir)
 
 
+def make_distribution(kind: str) -> Any:
+    """The `Distribution` named by --distribute, or None for one device."""
+    if kind == "none":
+        return None
+    start_tensorflow(use_devices=kind != "multi_worker")
+    from clarel_tf import distribution
+
+    made = distribution.mirrored() if kind == "mirrored" else distribution.multi_worker()
+    print(made, flush=True)
+    return made
+
+
 def config_from_flags() -> Config:
     """The preset or the config file, with every given flag on top."""
     given: dict[str, Any] = {}
@@ -139,11 +151,14 @@ def run(main: Callable[[], None], about: str) -> None:
     app.run(guarded, flags_parser=parse)
 
 
-def start_tensorflow() -> None:
+def start_tensorflow(use_devices: bool = True) -> None:
     """Imports TensorFlow without its start-up notes, which would hide ours.
 
     They are written before any log level counts, so standard error is put aside meanwhile; it is
     shown after all if the import fails. Setting TF_CPP_MIN_LOG_LEVEL brings the notes back.
+
+    Args:
+      use_devices: a cluster must be joined before any device is used.
     """
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return
@@ -154,7 +169,10 @@ def start_tensorflow() -> None:
         try:
             import tensorflow as tf
 
-            tf.config.list_logical_devices()
+            if use_devices:
+                tf.config.list_logical_devices()
+            else:
+                tf.config.list_physical_devices()
         except Exception:
             aside.seek(0)
             os.write(real_stderr, aside.read())

@@ -12,6 +12,7 @@ import numpy as np
 from clarel_tf import files
 from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
+from clarel_tf.distribution import Distribution
 from clarel_tf.full_evaluation import evaluate_fully
 from clarel_tf.model import Clarel
 from clarel_tf.protocol import apply_protocol
@@ -29,24 +30,60 @@ def run_experiment(
     run_dir: str | Path,
     class_names: Sequence[str] | None = None,
     restart: bool = False,
+    distribution: Distribution | None = None,
 ) -> dict[str, Any]:
     """Runs what is still to be done of the experiment in `run_dir` and returns `results.json`.
 
     Args:
       class_names: by label, for the report; numbers if not given.
       restart: delete a run that is there instead of going on with it.
+      distribution: the devices to train on, seen from the chief; the default is one device.
     """
     folder = RunFolder(run_dir)
     names = class_names or default_class_names(splits)
+    if distribution:
+        distribution.check_batch_size(config.training.batch_size)
     with folder.opened(config, restart):
-        return _run_in(folder, config, apply_protocol(splits, config.protocol), names)
+        splits = apply_protocol(splits, config.protocol)
+        return _run_in(folder, config, splits, names, distribution)
+
+
+def follow_experiment(config: Config, splits: dict[str, Split], distribution: Distribution) -> None:
+    """The part of a worker that is not the chief: it trains along, and writes nothing."""
+    distribution.check_batch_size(config.training.batch_size)
+    splits = apply_protocol(splits, config.protocol)
+    phases = _agreed_phases(config, splits, data_fingerprints(config, splits), 0, distribution)
+    for split in ("train", "trainval")[2 - phases :]:
+        _train_phase(config, splits[split], None, split, distribution)
+
+
+def _agreed_phases(
+    config: Config,
+    splits: dict[str, Split],
+    fingerprints: dict[str, Any],
+    phases: int,
+    distribution: Distribution,
+) -> int:
+    """How many phases the chief says are left to train, if all workers are ready for the same."""
+    # Fingerprints know no order of the images, but the batches depend on it.
+    order = [list(splits[name].image_ids) for name in ("train", "trainval")]
+    distribution.check_same([config.to_dict(), fingerprints, order])
+    return int(distribution.from_chief([phases])[0])
 
 
 def _run_in(
-    folder: RunFolder, config: Config, splits: dict[str, Split], class_names: Sequence[str]
+    folder: RunFolder,
+    config: Config,
+    splits: dict[str, Split],
+    class_names: Sequence[str],
+    distribution: Distribution | None,
 ) -> dict[str, Any]:
     fingerprints = data_fingerprints(config, splits)
     folder.check_data(fingerprints)
+    if distribution:
+        is_calibrated, is_done = folder.calibration_path.exists(), folder.results_path.exists()
+        phases = 0 if is_done else 1 if is_calibrated else 2
+        _agreed_phases(config, splits, fingerprints, phases, distribution)
     if folder.results_path.exists():
         print(f"The run in {folder.path} is finished already; --restart would run it again.")
         return files.read_json(folder.results_path)
@@ -54,13 +91,18 @@ def _run_in(
     if not folder.calibration_path.exists():
         validation = splits["val_seen"], splits["val_unseen"], [splits["train"]]
         model = _train_phase(
-            config, splits["train"], folder.validation, "1/2 train", looking_at=validation
+            config,
+            splits["train"],
+            folder.validation,
+            "1/2 train",
+            distribution,
+            looking_at=validation,
         )
         chosen = calibrate(model, *validation)
         files.write_json(folder.calibration_path, chosen)
     calibration = files.read_json(folder.calibration_path)
 
-    model = _train_phase(config, splits["trainval"], folder.path, "2/2 trainval")
+    model = _train_phase(config, splits["trainval"], folder.path, "2/2 trainval", distribution)
     evaluation = evaluate_fully(model, splits, calibration, class_names, config.seed)
     files.write_json(folder.evaluation_path, evaluation)
     results = {
@@ -97,11 +139,17 @@ def default_class_names(splits: dict[str, Split]) -> list[str]:
 
 
 def _train_phase(
-    config: Config, split: Split, folder: Path, title: str, looking_at: tuple | None = None
+    config: Config,
+    split: Split,
+    folder: Path | None,
+    title: str,
+    distribution: Distribution | None,
+    looking_at: tuple | None = None,
 ) -> Clarel:
     """Trains a new model on `split`, or goes on with the one in `folder`.
 
     Args:
+      folder: None for a worker that is not the chief.
       looking_at: the splits for `validation_scores`, if the config asks for its curve.
     """
     keras.utils.set_random_seed(config.seed)
@@ -119,20 +167,23 @@ def _train_phase(
         seed=config.seed,
         title=title,
         evaluate=evaluate,
+        distribution=distribution,
     )
-    model_path = folder / "model.keras"
-    if not model_path.exists():
-        with files.written_aside(model_path) as temporary:
+    if folder and not (folder / "model.keras").exists():
+        with files.written_aside(folder / "model.keras") as temporary:
             model.save(temporary)
     return model
 
 
-def _phase_vocabulary(config: Config, split: Split, folder: Path) -> list[str]:
+def _phase_vocabulary(config: Config, split: Split, folder: Path | None) -> list[str]:
     """The words of the training split, saved with the run."""
-    path = folder / "vocabulary.txt"
-    if not path.exists():
+    path = folder and folder / "vocabulary.txt"
+    if not path or not path.exists():
         captions = [caption for captions in split.captions for caption in captions]
-        save_vocabulary(path, build_vocabulary(captions, config.model.min_word_count))
+        words = build_vocabulary(captions, config.model.min_word_count)
+        if not path:
+            return words
+        save_vocabulary(path, words)
     return load_vocabulary(path)
 
 

@@ -11,7 +11,8 @@ import scipy.stats
 from clarel_tf import files
 from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
-from clarel_tf.experiment import run_experiment
+from clarel_tf.distribution import Distribution
+from clarel_tf.experiment import follow_experiment, run_experiment
 
 
 def run_repeats(
@@ -21,20 +22,33 @@ def run_repeats(
     repeats: int,
     class_names: Sequence[str] | None = None,
     restart: bool = False,
+    distribution: Distribution | None = None,
 ) -> dict[str, Any]:
     """Runs seeds `config.seed`, `config.seed` + 1, ... each in a folder of its own, and sums up.
 
     What is finished is not run again, so a broken series goes on where it stopped.
     """
     runs = []
-    for seed in range(config.seed, config.seed + repeats):
-        print(f"Repeat {len(runs) + 1} of {repeats}, seed {seed}")
-        folder = Path(run_dir) / f"seed_{seed}"
-        one = config.override({"seed": seed})
-        runs.append(run_experiment(one, splits, folder, class_names, restart))
+    for one in _with_seeds(config, repeats):
+        print(f"Repeat {len(runs) + 1} of {repeats}, seed {one.seed}")
+        folder = Path(run_dir) / f"seed_{one.seed}"
+        runs.append(run_experiment(one, splits, folder, class_names, restart, distribution))
     summary = summarize(runs)
     files.write_json(Path(run_dir) / "repeats.json", summary)
     return summary
+
+
+def follow_repeats(
+    config: Config, splits: dict[str, Split], repeats: int, distribution: Distribution
+) -> None:
+    """The part of a worker that is not the chief in `run_repeats`."""
+    for one in _with_seeds(config, repeats):
+        follow_experiment(one, splits, distribution)
+
+
+def _with_seeds(config: Config, repeats: int) -> list[Config]:
+    seeds = range(config.seed, config.seed + repeats)
+    return [config.override({"seed": seed}) for seed in seeds]
 
 
 def summarize(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:

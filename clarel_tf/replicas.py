@@ -1,7 +1,7 @@
 """What a model does differently when several replicas share a batch; with one of them, nothing.
 
-Every replica is given the whole batch and embeds its own rows of it. The embeddings are gathered, so
-that each replica has the losses of the whole batch, as one device would.
+Every replica is given the whole batch and embeds its own rows of it. The embeddings are gathered,
+so that each replica has the losses of the whole batch, as one device would.
 """
 
 from typing import TypeVar

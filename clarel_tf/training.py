@@ -13,10 +13,12 @@ import tqdm
 from clarel_tf.checkpoints import CheckpointFolder
 from clarel_tf.config import TrainingConfig
 from clarel_tf.dataset_loading import Split
+from clarel_tf.distribution import Distribution
 from clarel_tf.errors import ClarelError
 from clarel_tf.input_pipeline import training_batches
 from clarel_tf.model import METRICS, Clarel
 from clarel_tf.optimization import make_optimizer, make_schedule, schedule_value
+from clarel_tf.replicated_training import ReplicatedModel
 from clarel_tf.training_history import CURVE_COLUMNS, read_history, write_history
 
 
@@ -25,11 +27,12 @@ def train(
     split: Split,
     classes: np.ndarray,
     settings: TrainingConfig,
-    folder: Path,
+    folder: Path | None,
     *,
     seed: int,
     title: str = "training",
     evaluate: Callable[[], dict[str, float]] | None = None,
+    distribution: Distribution | None = None,
 ) -> None:
     """Trains `model` on `split` for `settings.steps` steps, going on from the last checkpoint.
 
@@ -38,16 +41,22 @@ def train(
       split: the training instances.
       classes: sorted labels of the training classes, one for each output of the heads.
       folder: gets `checkpoints/`, `history.csv`, `tensorboard/` and maybe `validation_curve.csv`.
+        None for a worker that is not the chief: it goes on where the chief does.
       seed: of the batches.
       title: shown at the progress bar.
       evaluate: called every `settings.evaluate_every` steps; gives the columns of the curve.
+      distribution: the replicas that share each batch, if there are more devices than one.
     """
     model.compile(optimizer=make_optimizer(settings), jit_compile=False)
     model.optimizer.build(model.trainable_variables)
-    checkpoints = CheckpointFolder(folder / "checkpoints")
-    first_step, complaints = checkpoints.restore_latest(model)
-    for complaint in complaints:
-        print(complaint, file=sys.stderr)
+    first_step = 0
+    if folder:
+        checkpoints = CheckpointFolder(folder / "checkpoints")
+        first_step, complaints = checkpoints.restore_latest(model)
+        for complaint in complaints:
+            print(complaint, file=sys.stderr)
+    if distribution:
+        first_step = int(distribution.from_chief([first_step])[0])
     if first_step >= settings.steps:
         return
     if first_step:
@@ -64,19 +73,28 @@ def train(
         first_step=first_step,
         steps=settings.steps,
     )
-    recorder = StepRecorder(folder, checkpoints, settings, first_step, title, evaluate)
+    if distribution:
+        replicated = ReplicatedModel(model, settings, distribution)
+        evaluate = evaluate and replicated.brought_home_before(evaluate)
+    recorders = []
+    if folder:
+        recorders = [StepRecorder(folder, checkpoints, settings, first_step, title, evaluate)]
     # The whole phase is one Keras epoch; what happens in between goes by the step.
     try:
+        if distribution:
+            replicated.fit(batches, recorders)
+            return
         model.fit(
             batches,
             epochs=1,
             steps_per_epoch=settings.steps - first_step,
             shuffle=False,
             verbose=0,
-            callbacks=[recorder],
+            callbacks=recorders,
         )
     finally:
-        recorder.close()
+        for recorder in recorders:
+            recorder.close()
 
 
 class StepRecorder(keras.callbacks.Callback):
