@@ -73,7 +73,8 @@ class Distribution:
         def tell(own: list[tf.Tensor]) -> list[tf.Tensor]:
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group
             is_first = tf.equal(replica, 0)
-            return sum_over_replicas([tf.where(is_first, x, tf.zeros_like(x)) for x in own])
+            # One by one: TensorFlow would join those of a list, which have different types.
+            return [sum_over_replicas(tf.where(is_first, x, tf.zeros_like(x))) for x in own]
 
         # Collective operations know no unsigned integers.
         own = [array.astype("i8") if array.dtype.kind in "iu" else array for array in arrays]
@@ -113,9 +114,13 @@ class Distribution:
             return
         text = json.dumps(what, sort_keys=True).encode("utf-8")
         own = int.from_bytes(hashlib.sha256(text).digest()[:7], "big")
-        differs = tf.constant(int(self.from_chief([own])[0] != own))
+        differs = int(self.from_chief([own])[0] != own)
+
+        def count() -> tf.Tensor:
+            return sum_over_replicas(tf.constant(differs))
+
         # All of them must know, or the others would only see a worker go.
-        if self.local(self.compiled(sum_over_replicas)(differs)).numpy():
+        if self.local(self.compiled(count)()).numpy():
             raise ClarelError(
                 "the workers have different settings or different data; give all of them the same "
                 "command and the same dataset"

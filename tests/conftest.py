@@ -15,6 +15,7 @@ from clarel_tf.presets import preset
 # Files whose tests start programs: begun first, so that both processes end at about the same time.
 _SLOW_FILES = (
     "test_train_main.py",
+    "test_distribution.py",
     "test_export.py",
     "test_evaluate_and_repeat.py",
     "test_training.py",
@@ -67,8 +68,7 @@ def demo_data_dir(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def splits() -> dict[str, Split]:
+def make_splits() -> dict[str, Split]:
     """Six splits: classes 0-3 train, 4-5 validation, 6-7 unseen; no image is in two of them."""
     return {
         "train": make_split("train", [0, 1, 2, 3] * 6, 0),
@@ -78,6 +78,11 @@ def splits() -> dict[str, Split]:
         "test_seen": make_split("test_seen", [0, 1, 2, 3, 4, 5] * 2, 400),
         "test_unseen": make_split("test_unseen", [6, 7] * 4, 500),
     }
+
+
+@pytest.fixture(scope="session")
+def splits() -> dict[str, Split]:
+    return make_splits()
 
 
 @pytest.fixture(scope="session")

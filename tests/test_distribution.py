@@ -1,0 +1,164 @@
+"""Several replicas against one device with the same batch: two logical CPUs, two real workers."""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clarel_tf import files
+from clarel_tf.config import Config
+from clarel_tf.distribution import Distribution, multi_worker
+from clarel_tf.errors import ClarelError
+from clarel_tf.experiment import run_experiment
+from clarel_tf.training_history import read_history
+
+TESTS = Path(__file__).resolve().parent
+STEPS = 20
+PHASES = ("validation", ".")
+
+
+@pytest.fixture(scope="module")
+def config(small_config) -> Config:
+    """Every loss, L2, clipping and dropout have a part in it."""
+    return small_config.override(
+        {
+            "steps": STEPS,
+            "checkpoint_every": 10,
+            "log_every": 5,
+            "prototype_share": 0.5,
+            "instances_per_class": 2,
+            "evaluate_every": 10,
+            "l2": 0.01,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def one_device(tmp_path_factory, config, splits) -> Path:
+    folder = tmp_path_factory.mktemp("one_device") / "run"
+    run_experiment(config, splits, folder)
+    return folder
+
+
+@contextlib.contextmanager
+def processes(command: list[str], cwd: Path, workers: int = 0):
+    """`command` as the workers of a cluster on this machine; or once, without a cluster."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(workers)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
+    started = []
+    for index in range(max(workers, 1)):
+        env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONPATH": str(TESTS.parent)}
+        if workers:
+            task = {"type": "worker", "index": index}
+            env["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        started.append(
+            subprocess.Popen([sys.executable, *map(str, command)], cwd=cwd, env=env, **pipes)
+        )
+    try:
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def run(command: list[str], cwd: Path, workers: int = 0) -> list[str]:
+    """What each process printed, when all have ended well."""
+    with processes(command, cwd, workers) as started:
+        outputs = [process.communicate(timeout=300) for process in started]
+        for process, (_, err) in zip(started, outputs, strict=True):
+            assert process.returncode == 0, err
+    return [out for out, _ in outputs]
+
+
+def assert_same_run(ours: Path, theirs: Path, tolerance: float = 1e-4, phases=PHASES) -> None:
+    """The values of the history, and every weight and state of the optimiser."""
+    for phase in phases:
+        name = f"{phase}/checkpoints/step_{STEPS:09d}.npz"
+        with np.load(ours / name) as mine, np.load(theirs / name) as other:
+            assert sorted(mine.files) == sorted(other.files)
+            for key in mine.files:
+                np.testing.assert_allclose(mine[key], other[key], atol=tolerance, err_msg=key)
+        rows, others = (read_history(path / phase / "history.csv") for path in (ours, theirs))
+        for row, other in zip(rows, others, strict=True):
+            for key in row.keys() - {"seconds"}:
+                assert row[key] == pytest.approx(other[key], abs=tolerance), key
+
+
+def test_two_devices_equal_one(tmp_path, config, one_device, splits):
+    """They do the second phase of a run whose first phase was done by one device."""
+    files.write_json(tmp_path / "config.json", config.to_dict())
+    folder = tmp_path / "run"
+    shutil.copytree(one_device, folder)
+    for name in ("checkpoints", "tensorboard"):
+        shutil.rmtree(folder / name)
+    for name in ("history.csv", "model.keras", "results.json"):
+        (folder / name).unlink()
+    command = [TESTS / "distributed_run.py", "mirrored", tmp_path / "config.json", folder]
+    (out,) = run(command, tmp_path)
+    assert "Training on 2 replicas\n" in out
+    assert_same_run(folder, one_device)
+    # One device goes on from what two of them saved.
+    (folder / "results.json").unlink()
+    (folder / "checkpoints" / f"step_{STEPS:09d}.npz").unlink()
+    (folder / "model.keras").unlink()
+    run_experiment(config, splits, folder)
+    assert_same_run(folder, one_device)
+
+
+def test_two_workers_equal_one_device(tmp_path, config, one_device):
+    """They go on from a checkpoint of one device in the first phase, and do all of the second."""
+    files.write_json(tmp_path / "config.json", config.to_dict())
+    folder = tmp_path / "run"
+    checkpoint = "validation/checkpoints/step_000000010.npz"
+    for name in ("config.json", "data.json", "validation/vocabulary.txt", checkpoint):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(one_device / name, folder / name)
+    shutil.copy(one_device / "validation/history.csv", folder / "validation/history.csv")
+    command = [TESTS / "distributed_run.py", "multi_worker", tmp_path / "config.json", folder]
+    chief, other = run(command, tmp_path, workers=2)
+    assert "Training on 2 replicas, 2 workers; this is worker 0" in chief
+    assert "this is worker 1" in other
+    for out in (chief, other):
+        assert out.count(f"going on after step 10 of {STEPS}") == 1
+    assert_same_run(folder, one_device)
+    ours, theirs = (files.read_json(path / "results.json") for path in (folder, one_device))
+    assert ours["zsl"] == theirs["zsl"] and ours["gzsl"] == theirs["gzsl"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "nonsense",
+        "[]",
+        '{"cluster": {}, "task": {"type": "worker", "index": 0}}',
+        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
+        '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "ps", "index": 0}}',
+    ],
+)
+def test_a_cluster_that_is_not_described(monkeypatch, value):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    if value is not None:
+        monkeypatch.setenv("TF_CONFIG", value)
+    with pytest.raises(ClarelError, match="needs the environment variable TF_CONFIG"):
+        multi_worker()
+
+
+def test_a_batch_that_cannot_be_shared():
+    class ThreeReplicas:
+        num_replicas_in_sync = 3
+
+    with pytest.raises(ClarelError, match=r"batch_size is 8, .* a multiple of 3"):
+        Distribution(ThreeReplicas()).check_batch_size(8)
