@@ -137,6 +137,10 @@ class Clarel(keras.Model):
         return values
 
     def train_step(self, batch: Batch) -> dict[str, tf.Tensor]:
+        return self.update_averages(self.learn(batch), batch)
+
+    def learn(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Takes a step of the optimiser and gives what `compute_losses` gave."""
         with tf.GradientTape() as tape:
             values = self.compute_losses(batch, training=True)
             # Every replica has the loss of the whole batch, and their gradients are added up.
@@ -149,12 +153,13 @@ class Clarel(keras.Model):
             for gradient, variable in zip(gradients, variables, strict=True)
         ]
         self.optimizer.apply(gradients, variables)
-        return self._update_averages(values, batch)
+        return values
 
     def test_step(self, batch: Batch) -> dict[str, tf.Tensor]:
-        return self._update_averages(self.compute_losses(batch, training=False), batch)
+        return self.update_averages(self.compute_losses(batch, training=False), batch)
 
-    def _update_averages(self, values: dict[str, tf.Tensor], batch: Batch) -> dict[str, tf.Tensor]:
+    def update_averages(self, values: dict[str, tf.Tensor], batch: Batch) -> dict[str, tf.Tensor]:
+        """Adds the values of a batch to the metrics, and gives their means so far."""
         # Weighted by instances: the last batch of a split may be smaller.
         instances = tf.shape(batch["label"])[0]
         for name, average in self._averages.items():

@@ -1,9 +1,9 @@
 """Training steps that several replicas take together."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import keras
+import tensorflow as tf
 
 from clarel_tf.config import TrainingConfig
 from clarel_tf.distribution import Distribution
@@ -21,11 +21,11 @@ class ReplicatedModel:
         """`model`: compiled and built; that of the chief is what all workers begin with."""
         self.model, self._distribution = model, distribution
         with distribution.strategy.scope():
-            self.twin = Clarel.from_config(model.get_config())
-            self.twin.compile(optimizer=make_optimizer(settings), jit_compile=False)
-            self.twin.optimizer.build(self.twin.trainable_variables)
+            self._twin = Clarel.from_config(model.get_config())
+            self._twin.compile(optimizer=make_optimizer(settings), jit_compile=False)
+            self._twin.optimizer.build(self._twin.trainable_variables)
         values = distribution.from_chief([v.numpy() for v in _state(model)])
-        for variable, value in zip(_state(self.twin), values, strict=True):
+        for variable, value in zip(_state(self._twin), values, strict=True):
             variable.assign(value)
 
     def fit(self, batches: Iterable[Batch], callbacks: Sequence[keras.callbacks.Callback]) -> None:
@@ -33,30 +33,24 @@ class ReplicatedModel:
 
         Keras's own loop would split batches by itself, and counts on one process.
         """
-        step = self._distribution.compiled(self.twin.train_step)
+        learn = self._distribution.compiled(self._twin.learn)
+        # At home: a metric of the twin would be added up over all workers whenever it is reset.
+        update_averages = tf.function(self.model.update_averages)
         for callback in callbacks:
-            callback.set_model(self.twin)
+            callback.set_model(self.model)
             callback.on_train_begin()
         for number, batch in enumerate(batches):
-            logs = step(batch)
-            logs = {name: self._distribution.local(value) for name, value in logs.items()}
+            values = learn(batch)
+            values = {name: self._distribution.local(value) for name, value in values.items()}
+            logs = update_averages(values, batch)
             for callback in callbacks:
                 callback.on_train_batch_end(number, logs)
         self.bring_home()
 
     def bring_home(self) -> None:
         """Gives the model what the twin has learned."""
-        for own, learned in zip(_state(self.model), _state(self.twin), strict=True):
+        for own, learned in zip(_state(self.model), _state(self._twin), strict=True):
             own.assign(learned.numpy())
-
-    def brought_home_before(self, look: Callable[[], Any]) -> Callable[[], Any]:
-        """`look`, for a function that looks at the model while the twin is trained."""
-
-        def look_at_home() -> Any:
-            self.bring_home()
-            return look()
-
-        return look_at_home
 
 
 def _state(model: Clarel) -> list[keras.Variable]:

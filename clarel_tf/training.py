@@ -73,15 +73,16 @@ def train(
         first_step=first_step,
         steps=settings.steps,
     )
-    if distribution:
-        replicated = ReplicatedModel(model, settings, distribution)
-        evaluate = evaluate and replicated.brought_home_before(evaluate)
+    replicated = distribution and ReplicatedModel(model, settings, distribution)
     recorders = []
     if folder:
-        recorders = [StepRecorder(folder, checkpoints, settings, first_step, title, evaluate)]
+        refresh = replicated.bring_home if replicated else None
+        recorders = [
+            StepRecorder(folder, checkpoints, settings, first_step, title, evaluate, refresh)
+        ]
     # The whole phase is one Keras epoch; what happens in between goes by the step.
     try:
-        if distribution:
+        if replicated:
             replicated.fit(batches, recorders)
             return
         model.fit(
@@ -108,11 +109,13 @@ class StepRecorder(keras.callbacks.Callback):
         first_step: int,
         title: str,
         evaluate: Callable[[], dict[str, float]] | None = None,
+        refresh: Callable[[], None] | None = None,
     ):
+        """`refresh`: called before the model's weights are looked at, if they live elsewhere."""
         super().__init__()
         self._history_path = folder / "history.csv"
         self._curve_path = folder / "validation_curve.csv"
-        self._evaluate = evaluate
+        self._evaluate, self._refresh = evaluate, refresh
         self._checkpoints, self._settings = checkpoints, settings
         self._step = first_step
         # What was recorded after the checkpoint will be recorded again.
@@ -141,7 +144,10 @@ class StepRecorder(keras.callbacks.Callback):
         saves = is_last or self._step % self._settings.checkpoint_every == 0
         if saves or self._step % self._settings.log_every == 0:
             self._record({name: float(logs[name]) for name in METRICS})
-        if self._evaluate and self._step % self._settings.evaluate_every == 0:
+        looks = self._evaluate and self._step % self._settings.evaluate_every == 0
+        if self._refresh and (saves or looks):
+            self._refresh()
+        if looks:
             self._look_at_validation()
         if saves:
             self._checkpoints.save(self.model, self._step)

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,47 @@ def test_two_workers_equal_one_device(tmp_path, config, one_device):
     assert_same_run(folder, one_device)
     ours, theirs = (files.read_json(path / "results.json") for path in (folder, one_device))
     assert ours["zsl"] == theirs["zsl"] and ours["gzsl"] == theirs["gzsl"]
+
+
+SMALL = [
+    *("--embedding_size=16", "--word_size=8", "--filters=8,8", "--lstm_units=8", "--max_tokens=8"),
+    *(f"--steps={STEPS}", "--batch_size=16", "--captions=2", "--warmup_steps=2"),
+    *("--log_every=10", "--checkpoint_every=10"),
+]
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_stops_the_job_and_the_same_command_resumes_it(tmp_path, demo_data_dir):
+    command = [TESTS.parent / "train_main.py", f"--data_dir={demo_data_dir}", *SMALL]
+    command += ["--distribute=multi_worker"]
+    unbroken, folder = tmp_path / "unbroken", tmp_path / "run"
+    chief, other = run([*command, f"--run_dir={unbroken}"], tmp_path, workers=2)
+    assert "ZSL" in chief and "Worker 1 is done; worker 0 has the results." in other
+    command.append(f"--run_dir={folder}")
+    # The other worker dies in the first phase, then the chief in the second.
+    for victim, phase in ((1, "validation"), (0, ".")):
+        with processes(command, tmp_path, workers=2) as started:
+            wait_for(folder / phase / "checkpoints" / "step_000000010.npz", started)
+            started[victim].kill()
+            _, err = started[1 - victim].communicate(timeout=60)
+        assert started[1 - victim].returncode == 1, err
+        (message,) = [line for line in err.splitlines() if line.startswith("error: ")]
+        assert "another worker ended or cannot be reached" in message
+        assert "goes on from the last checkpoint" in message
+        assert "Traceback" not in err
+        assert not (folder / "results.json").exists()
+    outputs = run(command, tmp_path, workers=2)
+    assert "going on after step" in outputs[0]
+    assert_same_run(folder, unbroken, tolerance=1e-6)
+    assert (folder / "results.json").read_text() == (unbroken / "results.json").read_text()
+
+
+def wait_for(path: Path, started: list[subprocess.Popen]) -> None:
+    deadline = time.monotonic() + 200
+    while not path.exists():
+        assert all(process.poll() is None for process in started)
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(
