@@ -172,7 +172,7 @@ def test_a_worker_that_dies_stops_the_job_and_the_same_command_resumes_it(tmp_pa
 
 
 def wait_for(path: Path, started: list[subprocess.Popen]) -> None:
-    deadline = time.monotonic() + 200
+    deadline = time.monotonic() + 300
     while not path.exists():
         assert all(process.poll() is None for process in started)
         assert time.monotonic() < deadline
