@@ -5,11 +5,12 @@ hear from it what to do, and write nothing.
 """
 
 import contextlib
+import faulthandler
 import hashlib
 import json
 import os
+import re
 import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from clarel_tf.errors import ClarelError
+from clarel_tf.rendezvous import meet
 from clarel_tf.replicas import sum_over_replicas
 
 # What TensorFlow raises on the others when a worker ends, is stopped or cannot be reached.
@@ -161,50 +163,40 @@ def multi_worker(patience: float = 600.0) -> Distribution:
     Args:
       patience: seconds to wait for the other workers.
     """
-    workers, worker = _read_tf_config()
-    print(f"Worker {worker} of 0 to {workers - 1}: waiting for the others", flush=True)
-    made: list[tf.distribute.Strategy | Exception] = []
-
-    def make() -> None:
-        try:
-            made.append(tf.distribute.MultiWorkerMirroredStrategy())
-        except (tf.errors.OpError, ValueError, RuntimeError) as error:
-            made.append(error)
-
-    # TensorFlow waits for an hour, deaf to Ctrl-C: so not in the main thread.
-    thread = threading.Thread(target=make, daemon=True)
-    thread.start()
-    until = patience
-    while thread.is_alive() and until > 0:
-        thread.join(0.5)
-        until -= 0.5
-        # TensorFlow takes SIGTERM for a notice of later preemption. Here, it ends a worker.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if not made:
+    addresses, worker = _read_tf_config()
+    print(f"Worker {worker} of 0 to {len(addresses) - 1}: waiting for the others", flush=True)
+    meet(addresses, worker, patience)
+    # Should one of them be gone again, TensorFlow would wait for an hour.
+    faulthandler.dump_traceback_later(patience, exit=True)
+    try:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        brief = " ".join(str(error).split())[:200]
         raise ClarelError(
-            f"worker {worker} waited {patience:.0f} seconds for the other workers of TF_CONFIG; "
-            "start all of them, and see that their addresses can be reached"
-        )
-    if isinstance(made[0], Exception):
-        brief = " ".join(str(made[0]).split())[:200]
-        raise ClarelError(f"worker {worker} cannot join the cluster of TF_CONFIG: {brief}")
-    return Distribution(made[0], workers, worker)
+            f"worker {worker} cannot join the others of TF_CONFIG: {brief}"
+        ) from error
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    # TensorFlow takes SIGTERM for a notice of later preemption. Here, it ends a worker.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return Distribution(strategy, len(addresses), worker)
 
 
-def _read_tf_config() -> tuple[int, int]:
-    """(number of workers, which of them this is, the chief being 0) by TF_CONFIG."""
+def _read_tf_config() -> tuple[list[str], int]:
+    """(addresses of the workers, which of them this is) by TF_CONFIG; the chief is number 0."""
     try:
         config = json.loads(os.environ["TF_CONFIG"])
-        jobs = {job: len(addresses) for job, addresses in config["cluster"].items()}
+        jobs = {job: list(addresses) for job, addresses in config["cluster"].items()}
         task, index = config["task"]["type"], int(config["task"]["index"])
     except (KeyError, ValueError, TypeError, AttributeError):
         jobs, task, index = {}, "", 0
-    chiefs, others = jobs.get("chief", 0), jobs.get("worker", 0)
-    allowed = set(jobs) <= {"chief", "worker"} and chiefs <= 1
-    if not allowed or not 0 <= index < jobs.get(task, 0):
+    chiefs, addresses = jobs.get("chief", []), jobs.get("chief", []) + jobs.get("worker", [])
+    is_known = set(jobs) <= {"chief", "worker"} and len(chiefs) <= 1
+    has_ports = all(re.fullmatch(r".+:\d+", str(address)) for address in addresses)
+    if not is_known or not has_ports or not 0 <= index < len(jobs.get(task, [])):
         raise ClarelError(
             "--distribute=multi_worker needs the environment variable TF_CONFIG, such as "
             '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
             '"task": {"type": "worker", "index": 0}}, with another index on each worker'
         )
-    return chiefs + others, index + (chiefs if task == "worker" else 0)
+    return addresses, index + (len(chiefs) if task == "worker" else 0)

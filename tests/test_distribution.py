@@ -1,5 +1,6 @@
 """Several replicas against one device with the same batch: two logical CPUs, two real workers."""
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -18,6 +19,7 @@ from clarel_tf.config import Config
 from clarel_tf.distribution import Distribution, multi_worker
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiment import run_experiment
+from clarel_tf.rendezvous import meet
 from clarel_tf.training_history import read_history
 
 TESTS = Path(__file__).resolve().parent
@@ -48,14 +50,18 @@ def one_device(tmp_path_factory, config, splits) -> Path:
     return folder
 
 
+def free_addresses(number: int) -> list[str]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
+
+
 @contextlib.contextmanager
 def processes(command: list[str], cwd: Path, workers: int = 0):
     """`command` as the workers of a cluster on this machine; or once, without a cluster."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(workers)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
+    addresses = free_addresses(workers)
     started = []
     for index in range(max(workers, 1)):
         env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONPATH": str(TESTS.parent)}
@@ -187,6 +193,7 @@ def wait_for(path: Path, started: list[subprocess.Popen]) -> None:
         "[]",
         '{"cluster": {}, "task": {"type": "worker", "index": 0}}',
         '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
+        '{"cluster": {"worker": ["a"]}, "task": {"type": "worker", "index": 0}}',
         '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "ps", "index": 0}}',
     ],
 )
@@ -196,6 +203,30 @@ def test_a_cluster_that_is_not_described(monkeypatch, value):
         monkeypatch.setenv("TF_CONFIG", value)
     with pytest.raises(ClarelError, match="needs the environment variable TF_CONFIG"):
         multi_worker()
+
+
+def test_workers_meet():
+    """Three of them, one late; then each port can be used by somebody else."""
+    addresses = free_addresses(3)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        met = [pool.submit(meet, addresses, own, 30.0) for own in (0, 2)]
+        time.sleep(0.5)
+        assert not any(one.done() for one in met)
+        met.append(pool.submit(meet, addresses, 1, 30.0))
+        for one in met:
+            one.result(timeout=30)
+    for address in addresses:
+        socket.create_server(("", int(address.rsplit(":", 1)[1]))).close()
+
+
+def test_a_worker_that_does_not_come_is_named():
+    addresses = free_addresses(2)
+    # Somebody else has its port, and answers nothing.
+    with socket.create_server(("127.0.0.1", int(addresses[0].rsplit(":", 1)[1]))):
+        with pytest.raises(ClarelError, match=r"waited 1 seconds for worker 0 \(127.0.0.1:\d+\)"):
+            meet(addresses, 1, patience=1.0)
+        with pytest.raises(ClarelError, match=r"worker 0 cannot listen at .*: Address already"):
+            meet(addresses, 0, patience=1.0)
 
 
 def test_a_batch_that_cannot_be_shared():
