@@ -1,0 +1,34 @@
+"""An hour of training and evaluation in one process: it must not grow."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.programs import ROOT
+
+SECONDS = 3600
+WARM_UP = 600
+
+
+@pytest.mark.hour
+def test_an_hour_leaves_memory_files_and_graphs_as_they_were(tmp_path, demo_data_dir):
+    command = [sys.executable, "-m", "tests.long_run", f"--seconds={SECONDS}"]
+    command += [f"--folder={tmp_path}", f"--data_dir={demo_data_dir}"]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    samples = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    after = [sample for sample in samples if sample["seconds"] > WARM_UP]
+    assert after[-1]["seconds"] >= SECONDS
+    memory = [sample["resident_kb"] for sample in after]
+    files = [sample["open_files"] for sample in after]
+    print(
+        f"{after[-1]['step']} steps, {len(samples)} evaluations in {after[-1]['seconds']:.0f} s; "
+        f"resident {min(memory) / 1024:.0f} to {max(memory) / 1024:.0f} MB after warm-up, "
+        f"first {memory[0] / 1024:.0f}, last {memory[-1] / 1024:.0f}; "
+        f"open files {min(files)} to {max(files)}; traces {after[-1]['traces']}"
+    )
+    assert max(memory) <= 1.02 * memory[0]
+    assert max(files) == files[0]
+    # None after the first look: a graph for training, one for images, one for captions.
+    assert after[-1]["traces"] == samples[0]["traces"] == 3
