@@ -8,6 +8,7 @@ import numpy as np
 
 from clarel_tf.array_files import checked_features, read_npz
 from clarel_tf.errors import ClarelError
+from clarel_tf.export_versions import load_version
 
 
 def parse_new_classes(items: Sequence[str]) -> dict[str, list[str]]:
@@ -59,12 +60,11 @@ class LocalTransport:
         import tensorflow as tf
 
         if model not in self._loaded:
-            versions = [p for p in (self._export_dir / model).glob("*") if p.name.isdigit()]
-            if not versions:
-                raise ClarelError(f"{self._export_dir} holds no export (no version of {model})")
-            newest = max(versions, key=lambda path: int(path.name))
-            self._loaded[model] = tf.saved_model.load(str(newest))
-        function = self._loaded[model].signatures[signature]
+            self._loaded[model] = load_version(self._export_dir, model)
+        signatures = self._loaded[model].signatures
+        if signature not in signatures:
+            raise ClarelError(f"{model} has no signature {signature!r}; it has {list(signatures)}")
+        function = signatures[signature]
         try:
             outputs = function(**{name: tf.constant(value) for name, value in inputs.items()})
         except (tf.errors.OpError, TypeError, ValueError) as error:

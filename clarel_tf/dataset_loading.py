@@ -8,10 +8,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from clarel_tf import files
 from clarel_tf.dataset_format import SPLITS
 from clarel_tf.errors import ClarelError
 
 DATASETS_FOLDER = Path(__file__).resolve().parent.parent / "datasets"
+_BUILD_AGAIN = "delete the dataset's folder in data_dir, and it is built again"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +84,15 @@ def get_builder(
         raise ClarelError(
             f"dataset {name!r} has no config {config!r}; it has: {', '.join(configs) or 'none'}"
         )
-    return builder_class(data_dir=data_dir, config=config or None)
+    try:
+        return builder_class(data_dir=data_dir, config=config or None)
+    except Exception as error:  # its JSON and text files are read here, by several libraries
+        if isinstance(error, ClarelError):
+            raise
+        raise ClarelError(
+            f"cannot read the dataset {name!r} in {data_dir or 'the default data_dir'} "
+            f"({_brief(error)}); if a file there is damaged, {_BUILD_AGAIN}"
+        ) from error
 
 
 def prepare(builder: tfds.core.DatasetBuilder, manual_dir: str | None = None) -> None:
@@ -105,8 +115,10 @@ def prepare(builder: tfds.core.DatasetBuilder, manual_dir: str | None = None) ->
         builder.download_and_prepare(
             download_config=tfds.download.DownloadConfig(manual_dir=manual_dir)
         )
-    except OSError as error:
-        raise ClarelError(f"cannot build the dataset in {builder.data_path}: {error}") from error
+    except Exception as error:
+        if (trouble := files.disk_trouble(error)) is None:
+            raise
+        raise ClarelError(f"cannot build the dataset in {builder.data_path}: {trouble}") from error
 
 
 def load_splits(
@@ -117,12 +129,41 @@ def load_splits(
     absent = [name for name in SPLITS if name not in builder.info.splits]
     if absent:
         raise ClarelError(f"dataset {builder.name!r} lacks the splits {', '.join(absent)}")
-    return {name: _load_split(builder, name) for name in SPLITS}
+    return {name: _load_intact_split(builder, name) for name in SPLITS}
 
 
 def class_names(builder: tfds.core.DatasetBuilder) -> list[str]:
     """Names of the classes, in the order of their labels."""
     return builder.info.features["label"].names
+
+
+def _load_intact_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
+    """Reads a split; a damaged file of it is named."""
+    try:
+        split = _load_split(builder, name)
+    except (tf.errors.OpError, OSError, UnicodeDecodeError) as error:
+        found = _damaged_file(builder, name)
+        where = found or f"split {name!r} in {builder.data_path}"
+        raise ClarelError(f"cannot read {where} ({_brief(error)}); {_BUILD_AGAIN}") from error
+    expected = builder.info.splits[name].num_examples
+    if len(split) != expected:
+        # A file that was cut between two records reads well.
+        raise ClarelError(
+            f"split {name!r} in {builder.data_path} has {len(split)} examples, but was built with "
+            f"{expected}: a file of it is cut off; {_BUILD_AGAIN}"
+        )
+    return split
+
+
+def _damaged_file(builder: tfds.core.DatasetBuilder, name: str) -> str | None:
+    """The first file of a split whose records cannot all be read."""
+    for path in builder.info.splits[name].filepaths:
+        try:
+            for _ in tf.data.TFRecordDataset(str(path)):
+                pass
+        except tf.errors.OpError:
+            return str(path)
+    return None
 
 
 def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
@@ -153,6 +194,10 @@ def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
         )
     captions = [list(row) for block in blocks for row in block["captions"]]
     return Split(name, image_ids, features, column("label"), captions)
+
+
+def _brief(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def _short_hash(data: bytes) -> str:
