@@ -65,8 +65,14 @@ class LocalTransport:
         if signature not in signatures:
             raise ClarelError(f"{model} has no signature {signature!r}; it has {list(signatures)}")
         function = signatures[signature]
+        expected = function.structured_input_signature[1]
+        if set(inputs) != set(expected):
+            raise ClarelError(f"{model}, {signature} takes {sorted(expected)}, not {list(inputs)}")
         try:
-            outputs = function(**{name: tf.constant(value) for name, value in inputs.items()})
+            # With the type that is expected: an empty list has none of its own.
+            outputs = function(
+                **{name: tf.constant(value, expected[name].dtype) for name, value in inputs.items()}
+            )
         except (tf.errors.OpError, TypeError, ValueError) as error:
             raise ClarelError(f"{model}, {signature}: {' '.join(str(error).split())}") from error
         return {name: _decoded(value.numpy()) for name, value in outputs.items()}
@@ -75,7 +81,8 @@ class LocalTransport:
 def _decoded(array: np.ndarray) -> np.ndarray:
     if array.dtype != object:
         return array
-    return np.vectorize(bytes.decode, otypes=[object])(array) if array.size else array
+    decode = np.vectorize(lambda value: value.decode("utf-8", "replace"), otypes=[object])
+    return decode(array) if array.size else array
 
 
 def answer_rows(image_ids: Sequence[str], answer: dict[str, np.ndarray]) -> list[dict[str, Any]]:

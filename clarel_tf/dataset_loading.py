@@ -1,7 +1,11 @@
 """Finds a dataset's TFDS builder, builds the dataset if need be, and reads a split into memory."""
 
+import contextlib
 import dataclasses
 import hashlib
+import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -111,14 +115,27 @@ def prepare(builder: tfds.core.DatasetBuilder, manual_dir: str | None = None) ->
         )
     if needs_files and not Path(manual_dir).is_dir():
         raise ClarelError(f"manual_dir {manual_dir} is not a folder")
-    try:
+    with files.writing_in(builder.data_path, "the dataset's folder"), _only_builder(builder):
+        if builder.is_prepared():  # by the process that was waited for
+            builder.info.read_from_directory(builder.data_path)
+            return
         builder.download_and_prepare(
             download_config=tfds.download.DownloadConfig(manual_dir=manual_dir)
         )
-    except Exception as error:
-        if (trouble := files.disk_trouble(error)) is None:
-            raise
-        raise ClarelError(f"cannot build the dataset in {builder.data_path}: {trouble}") from error
+
+
+@contextlib.contextmanager
+def _only_builder(builder: tfds.core.DatasetBuilder) -> Iterator[None]:
+    """One process at a time builds a dataset, and removes what a killed one left of it."""
+    if "://" in os.fspath(builder.data_path):  # a bucket: no locks there, and TFDS alone deletes
+        yield
+        return
+    folder = Path(builder.data_path).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with files.only_process(folder, "the dataset's folder", wait=True):
+        for leftover in folder.glob(f"incomplete.*_{builder.version}"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        yield
 
 
 def load_splits(

@@ -109,17 +109,22 @@ def writing_in(folder: Path, what: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def only_process(folder: Path, what: str) -> Iterator[None]:
+def only_process(folder: Path, what: str, wait: bool = False) -> Iterator[None]:
     """Holds a lock that the operating system gives back when the process ends, however it ends.
 
     Args:
       what: the folder's role, for the message that another process gets.
+      wait: for the other process, instead of giving up.
     """
     with open(folder / LOCK, "w", encoding="utf-8") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ClarelError(f"another process is working in {what} {folder}") from None
+            message = f"another process is working in {what} {folder}"
+            if not wait:
+                raise ClarelError(message) from None
+            print(f"{message}; waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
