@@ -16,22 +16,13 @@ from clarel_tf.embedding import embed_split
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiment import run_experiment
 from clarel_tf.model import load_model
-
-NAMES = [f"kind {label}" for label in range(8)]
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory, splits, small_config) -> Path:
-    """The folder of a finished run."""
-    folder = tmp_path_factory.mktemp("damage") / "run"
-    run_experiment(small_config, splits, folder, NAMES)
-    return folder
+from tests.conftest import NAMES
 
 
 @pytest.fixture
-def run_dir(finished, tmp_path) -> Path:
+def run_dir(finished_run, tmp_path) -> Path:
     """A copy to damage."""
-    return Path(shutil.copytree(finished, tmp_path / "run"))
+    return Path(shutil.copytree(finished_run, tmp_path / "run"))
 
 
 def flip(path: Path, position: int | None = None) -> None:
@@ -69,14 +60,16 @@ def test_a_digit_or_a_letter_that_changed_is_noticed_when_a_run_goes_on(
     assert str(run_dir / name) in str(caught.value)
 
 
-def test_results_that_changed_are_noticed_and_made_again(run_dir, finished, splits, small_config):
+def test_results_that_changed_are_noticed_and_made_again(
+    run_dir, finished_run, splits, small_config
+):
     flip_a_digit(run_dir / "results.json")
     with pytest.raises(ClarelError, match=r"results\.json is damaged .* delete it"):
         run_experiment(small_config, splits, run_dir, NAMES)
     # The message is good advice.
     (run_dir / "results.json").unlink()
     run_experiment(small_config, splits, run_dir, NAMES)
-    assert (run_dir / "results.json").read_bytes() == (finished / "results.json").read_bytes()
+    assert (run_dir / "results.json").read_bytes() == (finished_run / "results.json").read_bytes()
 
 
 def test_a_damaged_model_is_noticed_and_written_again(run_dir, splits, small_config, capsys):
@@ -91,10 +84,10 @@ def test_a_damaged_model_is_noticed_and_written_again(run_dir, splits, small_con
     np.testing.assert_array_equal(load_model(path).embed_texts(["a red bird"]), expected)
 
 
-def test_a_model_without_its_checksum_loads_as_it_was_or_not_at_all(finished, tmp_path):
+def test_a_model_without_its_checksum_loads_as_it_was_or_not_at_all(finished_run, tmp_path):
     """As when somebody sends the file alone."""
-    good = (finished / "model.keras").read_bytes()
-    expected = load_model(finished / "model.keras").get_weights()
+    good = (finished_run / "model.keras").read_bytes()
+    expected = load_model(finished_run / "model.keras").get_weights()
     path = tmp_path / "model.keras"
     for position in np.linspace(0, len(good) - 1, 25).astype(int):
         path.write_bytes(good)
@@ -222,9 +215,9 @@ def test_a_cut_description_of_a_dataset_is_named(data_dir):
         load_splits(get_builder("demo", data_dir=str(data_dir)))
 
 
-def test_images_too_large_for_the_model_are_refused_when_it_is_evaluated(finished, splits):
+def test_images_too_large_for_the_model_are_refused_when_it_is_evaluated(finished_run, splits):
     features = splits["val_seen"].image_features.copy()
     features[3] = 1e25
     split = dataclasses.replace(splits["val_seen"], image_features=features)
     with pytest.raises(ClarelError, match=r"'val_seen': image 'image_0103' has no finite"):
-        embed_split(load_model(finished / "model.keras"), split)
+        embed_split(load_model(finished_run / "model.keras"), split)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from clarel_tf.checkpoints import CheckpointFolder
 from clarel_tf.dataset_loading import get_builder, load_splits
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiment import run_experiment
@@ -16,9 +17,9 @@ from clarel_tf.export import export_run
 from clarel_tf.export_versions import MODELS, versions_of
 from clarel_tf.files import is_partial
 from clarel_tf.model import load_model
+from tests.conftest import NAMES
 from tests.programs import ROOT
 
-NAMES = [f"kind {label}" for label in range(8)]
 _CAPABILITIES = (1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: what makes root stand above modes
 _PR_CAPBSET_DROP = 24
 
@@ -51,41 +52,32 @@ def disk(tmp_path):
     small.remove()
 
 
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory, splits, small_config) -> Path:
-    folder = tmp_path_factory.mktemp("disk") / "run"
-    run_experiment(small_config, splits, folder, NAMES)
-    return folder
-
-
 def partial_files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if is_partial(path.name)]
 
 
-def test_a_run_on_a_full_disk_goes_on_when_there_is_room(disk, reference, splits, small_config):
+def test_a_run_on_a_full_disk_goes_on_when_there_is_room(disk, finished_run, splits, small_config):
     run_dir = disk.path / "run"
-    checkpoint = (reference / "validation" / "checkpoints" / "step_000000004.npz").name
-    whole = sum(path.stat().st_size for path in reference.rglob("*") if path.is_file())
-    stops = set()
-    # From no room at all, through all that a run writes, to enough.
-    for size in (0.02, 0.2, 0.45, 0.7, 0.9):
-        disk.resize(str(int(whole * size)))
+    checkpoints = run_dir / "validation" / "checkpoints"
+    one = (finished_run / "validation" / "checkpoints" / "step_000000008.npz").stat().st_size
+    # No room for a checkpoint, then for two: the third would be the last of the phase.
+    for room, steps in ((0.5, []), (2.7, [4, 8])):
+        disk.resize(str(int(one * room)))
         with pytest.raises(ClarelError, match="No space left on device") as caught:
             run_experiment(small_config, splits, run_dir, NAMES)
-        assert f"run_dir {run_dir}" in str(caught.value) and "\n" not in str(caught.value)
+        assert f"cannot write to run_dir {run_dir}" in str(caught.value)
         assert not partial_files(disk.path)
-        stops.add(len(list(run_dir.rglob("*"))))
-    assert checkpoint and len(stops) > 2  # it got further each time
+        assert CheckpointFolder(checkpoints).steps() == steps
     disk.resize("64m")
     run_experiment(small_config, splits, run_dir, NAMES)
     for name in ("results.json", "evaluation.json", "report.html"):
-        assert (run_dir / name).read_bytes() == (reference / name).read_bytes()
+        assert (run_dir / name).read_bytes() == (finished_run / name).read_bytes()
 
 
-def test_an_export_to_a_full_disk_leaves_the_versions_that_were_there(disk, reference, splits):
+def test_an_export_to_a_full_disk_leaves_the_versions_that_were_there(disk, finished_run, splits):
     exports = disk.path / "models"
-    model = load_model(reference / "model.keras")
-    results = json.loads((reference / "results.json").read_text())
+    model = load_model(finished_run / "model.keras")
+    results = json.loads((finished_run / "results.json").read_text())
     disk.resize("64m")
     assert export_run(model, splits, NAMES, results, exports) == 1
     used = sum(path.stat().st_size for path in exports.rglob("*"))
@@ -162,13 +154,13 @@ print(json.dumps(messages))
 """
 
 
-def test_missing_permissions_are_named(tmp_path, reference):
+def test_missing_permissions_are_named(tmp_path, finished_run):
     (tmp_path / "closed").mkdir(mode=0o555)
     (tmp_path / "file").write_text("mine")
     (tmp_path / "secret").write_text("a 1 2 3\n")
     (tmp_path / "secret").chmod(0)
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(tmp_path), str(reference)],
+        [sys.executable, "-c", CHILD, str(tmp_path), str(finished_run)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"},
         capture_output=True,

@@ -10,26 +10,20 @@ import pytest
 
 from clarel_tf.asking import LocalTransport, answer_rows, parse_new_classes
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiment import run_experiment
-from clarel_tf.export import export_run
 from clarel_tf.model import load_model
 from clarel_tf.serving_client import ServingClient, connect
+from tests.conftest import NAMES
 from tests.fuzzing import damaged, fuzz
 
-NAMES = [f"kind {label}" for label in range(8)]
 EFFORTS = [{"cases": 150}, pytest.param({"seconds": 45.0}, marks=pytest.mark.slow)]
 CORPUS = "a Red bird; Ünïcödé ÇA İstanbul ﬁn ﬀ 鳥 пти́ца 😀 \u0000 \u200d \ud7ff ½ ² Ⅷ ß ẞ 'x' {}[]"
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory, splits, small_config):
+def exported(finished_run, exported_run, splits):
     """(client of an export in a folder, the model, features that fit)."""
-    folder = tmp_path_factory.mktemp("fuzz")
-    results = run_experiment(small_config, splits, folder / "run", NAMES)
-    model = load_model(folder / "run" / "model.keras")
-    export_run(model, splits, NAMES, results, folder / "models", k=3)
-    client = ServingClient(LocalTransport(folder / "models"))
-    return client, model, splits["test_seen"].image_features
+    client = ServingClient(LocalTransport(exported_run))
+    return client, load_model(finished_run / "model.keras"), splits["test_seen"].image_features
 
 
 def any_sentence(chance: random.Random) -> bytes:

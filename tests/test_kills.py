@@ -112,7 +112,7 @@ def aim(process: subprocess.Popen, watch: Watch, target: str, log: Path, chance)
         time.sleep(chance.uniform(0.5, 20))
     elif target == "checkpoint writing":
         # The file is there for milliseconds: no delay.
-        wait_for(process, watch.is_writing_checkpoint, 0)
+        wait_for(process, watch.is_writing_checkpoint, 0.0005)
     elif target == "evaluation":
         # A run that goes on with a trained model has built it again by the time of this line.
         wait_for(

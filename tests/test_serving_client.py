@@ -14,26 +14,20 @@ import pytest
 from clarel_tf.asking import LocalTransport, parse_new_classes
 from clarel_tf.checksums import MANIFEST
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiment import run_experiment
-from clarel_tf.export import export_run
 from clarel_tf.export_versions import MODELS, checksums_path
 from clarel_tf.model import load_model
 from clarel_tf.serving_client import ServingClient, ServingError, connect
+from tests.conftest import NAMES
 from tests.model_server import serve
 from tests.programs import run_program
 
-NAMES = [f"kind {label}" for label in range(8)]
-
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory, splits, small_config):
+def served(finished_run, exported_run):
     """(export folder, model, {transport: address}) of a small run."""
-    folder = tmp_path_factory.mktemp("serving")
-    results = run_experiment(small_config, splits, folder / "run", NAMES)
-    model = load_model(folder / "run" / "model.keras")
-    export_run(model, splits, NAMES, results, folder / "models", k=3)
-    with serve(folder / "models") as (rest, grpc):
-        yield folder / "models", model, {"rest": rest, "grpc": grpc}
+    with serve(exported_run) as (rest, grpc):
+        model = load_model(finished_run / "model.keras")
+        yield exported_run, model, {"rest": rest, "grpc": grpc}
 
 
 @pytest.mark.parametrize("kind", ["rest", "grpc"])
