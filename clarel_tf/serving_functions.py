@@ -158,12 +158,12 @@ class PrototypeClassifier:
           [B], whether the nearest one is near enough to be believed.
         """
         distances = tf.debugging.check_numerics(found.distances, "alpha is too large")
-        logits = distances / -self._calibration.temperature
-        near_enough = found.distances[:, :1] <= self._calibration.none_distance
+        logits = (distances[:, :1] - distances) / self._calibration.temperature
+        near_enough = distances[:, :1] <= self._calibration.none_distance
         return {
             "class_name": tf.gather(class_names, found.rows),
-            "distance": found.distances,
-            "probability": tf.exp(logits - found.log_total),
+            "distance": distances,
+            "probability": tf.exp(logits) / found.total,
             "accepted": tf.reduce_any(near_enough, axis=1),
         }
 
