@@ -83,10 +83,10 @@ def disk_trouble(error: BaseException) -> str | None:
     """What the operating system had against a write, or None if the error is about other things."""
     if isinstance(error, OSError):
         return " ".join(str(error).split())
-    message = str(error)
-    found = next((words for words in _DISK_TROUBLE if words in message), None)
-    is_of_tensorflow = type(error).__module__.startswith("tensorflow")
-    return found if is_of_tensorflow else None
+    if type(error).__module__.startswith("tensorflow"):
+        return next((words for words in _DISK_TROUBLE if words in str(error)), None)
+    # TFDS raises errors of its own because of these.
+    return None if error.__cause__ is None else disk_trouble(error.__cause__)
 
 
 @contextlib.contextmanager
@@ -98,6 +98,8 @@ def writing_in(folder: Path, what: str) -> Iterator[None]:
     """
     try:
         yield
+    except ClarelError:
+        raise
     except Exception as error:
         trouble = disk_trouble(error)
         if trouble is None:
