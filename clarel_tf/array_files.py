@@ -62,7 +62,7 @@ def _refuse_expansion(file: BinaryIO, name: str | Path) -> None:
                 if expanded > MAX_BYTES:
                     raise ClarelError(f"{name} expands to more than {MAX_BYTES} bytes; refused")
         if not inflate.eof:  # where zlib compares the checksum, which SciPy does not wait for
-            raise ClarelError(f"{name} is cut off in a variable; fetch or save it again")
+            raise ValueError("a variable has no end")
     file.seek(0)
 
 
