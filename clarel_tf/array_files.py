@@ -1,18 +1,16 @@
 """Reads named arrays from `.mat` and `.npz` files that somebody else made, and checks features."""
 
-import struct
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-import scipy.io
 
 from clarel_tf.errors import ClarelError
+from clarel_tf.mat_files import Version73Error, read_variables
 
 MAX_BYTES = 8 << 30  # of all arrays of a file; the largest public one has a few hundred megabytes
-_COMPRESSED = 15  # the type of a compressed variable in a MATLAB file
 
 
 def read_mat(
@@ -26,44 +24,16 @@ def read_mat(
     """
     name = name or source
     try:
-        if isinstance(source, Path):
-            with source.open("rb") as file:
-                _refuse_expansion(file, name)
-        else:
-            _refuse_expansion(source, name)
-        variables = scipy.io.loadmat(source, variable_names=list(wanted), chars_as_strings=True)
+        data = source.read_bytes() if isinstance(source, Path) else source.read()
+        return read_variables(data, wanted, MAX_BYTES)
     except FileNotFoundError as error:
         raise ClarelError(f"cannot read {name}: no such file") from error
-    except NotImplementedError as error:  # SciPy's answer to version 7.3
+    except Version73Error as error:
         raise ClarelError(f"{name} is a MATLAB 7.3 file; save it with the option -v7") from error
-    except ClarelError:
-        raise
-    except Exception as error:  # SciPy has no list of what damage raises
+    except OverflowError as error:
+        raise ClarelError(f"{name} expands to more than {MAX_BYTES} bytes; refused") from error
+    except (ValueError, zlib.error, OSError, MemoryError) as error:
         raise ClarelError(f"{name} is cut off or not a MATLAB file ({_brief(error)})") from error
-    return {key: variables[key] for key in wanted if key in variables}
-
-
-def _refuse_expansion(file: BinaryIO, name: str | Path) -> None:
-    """Compressed variables are expanded in passing: SciPy takes them whole, however large they are,
-    and without a look at their checksums."""
-    order = ">" if file.read(128)[126:] == b"MI" else "<"
-    expanded = 0
-    while len(tag := file.read(8)) == 8:
-        kind, size = struct.unpack(f"{order}II", tag)
-        if kind != _COMPRESSED:
-            file.seek(size, 1)
-            continue
-        inflate = zlib.decompressobj()
-        while size > 0 and (block := file.read(min(size, 1 << 20))):
-            size -= len(block)
-            while block and not inflate.eof:
-                expanded += len(inflate.decompress(block, 1 << 24))
-                block = inflate.unconsumed_tail
-                if expanded > MAX_BYTES:
-                    raise ClarelError(f"{name} expands to more than {MAX_BYTES} bytes; refused")
-        if not inflate.eof:  # where zlib compares the checksum, which SciPy does not wait for
-            raise ValueError("a variable has no end")
-    file.seek(0)
 
 
 def read_npz(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
@@ -77,7 +47,7 @@ def read_npz(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
         raise ClarelError(f"cannot read {path}: no such file") from error
     except ClarelError:
         raise
-    except Exception as error:  # nor have NumPy and zipfile
+    except Exception as error:  # NumPy and zipfile have no list of what damage raises
         if "allow_pickle" in str(error):
             raise ClarelError(
                 f"{path} holds an array of Python objects, which is not read; save rows of one "
