@@ -1,18 +1,16 @@
 """Reads named arrays from `.mat` and `.npz` files that somebody else made, and checks features."""
 
-import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-import scipy.io
 
 from clarel_tf.errors import ClarelError
+from clarel_tf.mat_files import Version73Error, read_variables
 
-# What SciPy and NumPy raise on files that are cut off or damaged; no stable list is documented.
-_DAMAGE = (ValueError, TypeError, KeyError, IndexError, EOFError, OSError, MemoryError, zlib.error)
+MAX_BYTES = 8 << 30  # of all arrays of a file; the largest public one has a few hundred megabytes
 
 
 def read_mat(
@@ -26,24 +24,30 @@ def read_mat(
     """
     name = name or source
     try:
-        variables = scipy.io.loadmat(source, variable_names=list(wanted), chars_as_strings=True)
+        data = source.read_bytes() if isinstance(source, Path) else source.read()
+        return read_variables(data, wanted, MAX_BYTES)
     except FileNotFoundError as error:
         raise ClarelError(f"cannot read {name}: no such file") from error
-    except NotImplementedError as error:  # SciPy's answer to version 7.3
+    except Version73Error as error:
         raise ClarelError(f"{name} is a MATLAB 7.3 file; save it with the option -v7") from error
-    except (*_DAMAGE, scipy.io.matlab.MatReadError) as error:
+    except OverflowError as error:
+        raise ClarelError(f"{name} expands to more than {MAX_BYTES} bytes; refused") from error
+    except (ValueError, zlib.error, OSError, MemoryError) as error:
         raise ClarelError(f"{name} is cut off or not a MATLAB file ({_brief(error)})") from error
-    return {key: variables[key] for key in wanted if key in variables}
 
 
 def read_npz(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
     """Those of the `wanted` arrays that a `.npz` file has; pickled ones are refused."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            if sum(member.file_size for member in archive.zip.infolist()) > MAX_BYTES:
+                raise ClarelError(f"{path} expands to more than {MAX_BYTES} bytes; refused")
             return {key: archive[key] for key in wanted if key in archive.files}
     except FileNotFoundError as error:
         raise ClarelError(f"cannot read {path}: no such file") from error
-    except (*_DAMAGE, zipfile.BadZipFile, AttributeError) as error:
+    except ClarelError:
+        raise
+    except Exception as error:  # NumPy and zipfile have no list of what damage raises
         if "allow_pickle" in str(error):
             raise ClarelError(
                 f"{path} holds an array of Python objects, which is not read; save rows of one "

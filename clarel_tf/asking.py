@@ -8,6 +8,7 @@ import numpy as np
 
 from clarel_tf.array_files import checked_features, read_npz
 from clarel_tf.errors import ClarelError
+from clarel_tf.export_versions import load_version
 
 
 def parse_new_classes(items: Sequence[str]) -> dict[str, list[str]]:
@@ -59,14 +60,19 @@ class LocalTransport:
         import tensorflow as tf
 
         if model not in self._loaded:
-            versions = [p for p in (self._export_dir / model).glob("*") if p.name.isdigit()]
-            if not versions:
-                raise ClarelError(f"{self._export_dir} holds no export (no version of {model})")
-            newest = max(versions, key=lambda path: int(path.name))
-            self._loaded[model] = tf.saved_model.load(str(newest))
-        function = self._loaded[model].signatures[signature]
+            self._loaded[model] = load_version(self._export_dir, model)
+        signatures = self._loaded[model].signatures
+        if signature not in signatures:
+            raise ClarelError(f"{model} has no signature {signature!r}; it has {list(signatures)}")
+        function = signatures[signature]
+        expected = function.structured_input_signature[1]
+        if set(inputs) != set(expected):
+            raise ClarelError(f"{model}, {signature} takes {sorted(expected)}, not {list(inputs)}")
         try:
-            outputs = function(**{name: tf.constant(value) for name, value in inputs.items()})
+            # With the type that is expected: an empty list has none of its own.
+            outputs = function(
+                **{name: tf.constant(value, expected[name].dtype) for name, value in inputs.items()}
+            )
         except (tf.errors.OpError, TypeError, ValueError) as error:
             raise ClarelError(f"{model}, {signature}: {' '.join(str(error).split())}") from error
         return {name: _decoded(value.numpy()) for name, value in outputs.items()}
@@ -75,7 +81,8 @@ class LocalTransport:
 def _decoded(array: np.ndarray) -> np.ndarray:
     if array.dtype != object:
         return array
-    return np.vectorize(bytes.decode, otypes=[object])(array) if array.size else array
+    decode = np.vectorize(lambda value: value.decode("utf-8", "replace"), otypes=[object])
+    return decode(array) if array.size else array
 
 
 def answer_rows(image_ids: Sequence[str], answer: dict[str, np.ndarray]) -> list[dict[str, Any]]:

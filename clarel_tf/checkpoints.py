@@ -5,15 +5,19 @@ that is renamed into place is there as a whole or not at all. No pickled object 
 """
 
 import re
-import zipfile
 from pathlib import Path
 
 import keras
 import numpy as np
 
 from clarel_tf import files
+from clarel_tf.errors import ClarelError
 
 _NAME = re.compile(r"step_(\d{9})\.npz")
+NOT_FINITE_ADVICE = (
+    "nothing was saved after that, and earlier checkpoints are kept. Look at the features for huge "
+    "values, or try a lower learning_rate in a new run_dir"
+)
 
 
 class CheckpointFolder:
@@ -25,9 +29,16 @@ class CheckpointFolder:
         files.remove_partial_files(self.folder)
 
     def save(self, model: keras.Model, step: int) -> None:
-        """Writes the state after `step` steps."""
+        """Writes the state after `step` steps; one that is not finite is refused."""
+        values = {name: v.numpy() for name, v in _variables(model).items()}
+        for name, value in values.items():
+            # The gradient of a finite loss can be NaN: the next loss would show it, too late.
+            if value.dtype.kind == "f" and not np.isfinite(value).all():
+                raise ClarelError(
+                    f"{name} became NaN or infinite at or before step {step}; {NOT_FINITE_ADVICE}"
+                )
         with files.written_aside(self._path(step)) as temporary:
-            np.savez(temporary, **{name: v.numpy() for name, v in _variables(model).items()})
+            np.savez(temporary, **values)
         for old_step in self.steps()[: -self.keep]:
             self._path(old_step).unlink()
 
@@ -42,12 +53,16 @@ class CheckpointFolder:
             try:
                 _restore(model, self._path(step))
                 return step, complaints
-            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            except PermissionError as error:
+                raise ClarelError(f"cannot read {self._path(step)}: {error.strerror}") from error
+            except Exception as error:  # zipfile and NumPy have no list of what damage raises
                 complaints.append(
                     f"checkpoint {self._path(step)} is damaged ({error}); passed over"
                 )
                 # Out of the way: it must not count as the newest when old ones are deleted.
                 self._path(step).rename(self._path(step).with_suffix(".damaged"))
+        if complaints:
+            complaints.append(f"{self.folder} has no other checkpoint: beginning at step 0")
         return 0, complaints
 
     def steps(self) -> list[int]:

@@ -11,11 +11,12 @@ from typing import Any
 
 from absl import app, flags, logging
 
+from clarel_tf import checksums
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
-from clarel_tf.files import read_json
+from clarel_tf.files import disk_trouble, read_json
 from clarel_tf.presets import preset
-from clarel_tf.run_folder import RunFolder
+from clarel_tf.run_folder import BEGIN_ANEW, MAKE_AGAIN, RunFolder
 
 _TITLES = {"": "Experiment", "model": "Model", "loss": "Loss", "training": "Training"}
 
@@ -116,7 +117,8 @@ def finished_run(run_dir: str | None) -> tuple[RunFolder, Config]:
     folder = RunFolder(run_dir)
     if not folder.results_path.is_file():
         raise ClarelError(f"run_dir {run_dir} holds no finished run (no results.json)")
-    return folder, Config.from_dict(read_json(folder.config_path))
+    checksums.check(folder.results_path, MAKE_AGAIN)
+    return folder, Config.from_dict(checksums.read_json(folder.config_path, BEGIN_ANEW))
 
 
 def run(main: Callable[[], None], about: str) -> None:
@@ -147,6 +149,11 @@ def run(main: Callable[[], None], about: str) -> None:
             _fail(str(error))
         except KeyboardInterrupt:
             _fail("stopped; the same command goes on from the last checkpoint", code=130)
+        except Exception as error:
+            # A disk that is full or not ours is no bug, wherever it shows.
+            if (trouble := disk_trouble(error)) is None:
+                raise
+            _fail(trouble)
 
     app.run(guarded, flags_parser=parse)
 

@@ -1,17 +1,23 @@
 """Finds a dataset's TFDS builder, builds the dataset if need be, and reads a split into memory."""
 
+import contextlib
 import dataclasses
 import hashlib
+import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from clarel_tf import files
 from clarel_tf.dataset_format import SPLITS
 from clarel_tf.errors import ClarelError
 
 DATASETS_FOLDER = Path(__file__).resolve().parent.parent / "datasets"
+_BUILD_AGAIN = "delete the dataset's folder in data_dir, and it is built again"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +88,15 @@ def get_builder(
         raise ClarelError(
             f"dataset {name!r} has no config {config!r}; it has: {', '.join(configs) or 'none'}"
         )
-    return builder_class(data_dir=data_dir, config=config or None)
+    try:
+        return builder_class(data_dir=data_dir, config=config or None)
+    except Exception as error:  # its JSON and text files are read here, by several libraries
+        if isinstance(error, ClarelError):
+            raise
+        raise ClarelError(
+            f"cannot read the dataset {name!r} in {data_dir or 'the default data_dir'} "
+            f"({_brief(error)}); if a file there is damaged, {_BUILD_AGAIN}"
+        ) from error
 
 
 def prepare(builder: tfds.core.DatasetBuilder, manual_dir: str | None = None) -> None:
@@ -101,12 +115,27 @@ def prepare(builder: tfds.core.DatasetBuilder, manual_dir: str | None = None) ->
         )
     if needs_files and not Path(manual_dir).is_dir():
         raise ClarelError(f"manual_dir {manual_dir} is not a folder")
-    try:
+    with files.writing_in(builder.data_path, "the dataset's folder"), _only_builder(builder):
+        if builder.is_prepared():  # by the process that was waited for
+            builder.info.read_from_directory(builder.data_path)
+            return
         builder.download_and_prepare(
             download_config=tfds.download.DownloadConfig(manual_dir=manual_dir)
         )
-    except OSError as error:
-        raise ClarelError(f"cannot build the dataset in {builder.data_path}: {error}") from error
+
+
+@contextlib.contextmanager
+def _only_builder(builder: tfds.core.DatasetBuilder) -> Iterator[None]:
+    """One process at a time builds a dataset, and removes what a killed one left of it."""
+    if "://" in os.fspath(builder.data_path):  # a bucket: no locks there, and TFDS alone deletes
+        yield
+        return
+    folder = Path(builder.data_path).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with files.only_process(folder, "the dataset's folder", wait=True):
+        for leftover in folder.glob(f"incomplete.*_{builder.version}"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        yield
 
 
 def load_splits(
@@ -117,12 +146,34 @@ def load_splits(
     absent = [name for name in SPLITS if name not in builder.info.splits]
     if absent:
         raise ClarelError(f"dataset {builder.name!r} lacks the splits {', '.join(absent)}")
-    return {name: _load_split(builder, name) for name in SPLITS}
+    return {name: _load_intact_split(builder, name) for name in SPLITS}
 
 
 def class_names(builder: tfds.core.DatasetBuilder) -> list[str]:
     """Names of the classes, in the order of their labels."""
     return builder.info.features["label"].names
+
+
+def _load_intact_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
+    """Reads a split; a damaged file of it is named."""
+    try:
+        return _load_split(builder, name)
+    except (tf.errors.OpError, OSError, UnicodeDecodeError) as error:
+        found = _damaged_file(builder, name)
+        where = found or f"split {name!r} in {builder.data_path}"
+        raise ClarelError(f"cannot read {where} ({_brief(error)}); {_BUILD_AGAIN}") from error
+
+
+def _damaged_file(builder: tfds.core.DatasetBuilder, name: str) -> str | None:
+    """The first file of a split whose records cannot all be read, or are not all there."""
+    split = builder.info.splits[name]
+    for path, length in zip(split.filepaths, split.shard_lengths, strict=True):
+        try:
+            if sum(1 for _ in tf.data.TFRecordDataset(str(path))) != length:
+                return str(path)
+        except tf.errors.OpError:
+            return str(path)
+    return None
 
 
 def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
@@ -153,6 +204,10 @@ def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
         )
     captions = [list(row) for block in blocks for row in block["captions"]]
     return Split(name, image_ids, features, column("label"), captions)
+
+
+def _brief(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def _short_hash(data: bytes) -> str:

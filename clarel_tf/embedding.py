@@ -7,6 +7,7 @@ import numpy as np
 import tqdm
 
 from clarel_tf.dataset_loading import Split
+from clarel_tf.errors import ClarelError
 from clarel_tf.input_pipeline import tokenize_captions
 from clarel_tf.model import Clarel
 
@@ -56,7 +57,24 @@ def embed_split(
 ) -> EmbeddedSplit:
     """Embeds the images and the captions of a split; `readers` see each caption as it passes."""
     images = model.embed_images(split.image_features)
+    _refuse_overflow(images, split)
     return sum_captions(split.labels, images, embed_captions(model, split), readers)
+
+
+def _refuse_overflow(images: np.ndarray, split: Split) -> None:
+    """A squared length that is not finite makes NaN distances, and the nearest class a random one.
+
+    Args:
+      images: float32 [N, E].
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        bad = np.flatnonzero(~np.isfinite(np.einsum("ij,ij->i", images, images)))
+    if bad.size:
+        raise ClarelError(
+            f"split {split.name!r}: image '{split.image_ids[bad[0]]}' has no finite embedding "
+            f"({bad.size} of {len(images)} images); its features are far larger than those of the "
+            "training images, or training went wrong"
+        )
 
 
 def sum_captions(

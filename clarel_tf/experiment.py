@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from clarel_tf import files
+from clarel_tf import checksums, files
 from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
 from clarel_tf.distribution import Distribution
@@ -17,7 +18,7 @@ from clarel_tf.full_evaluation import evaluate_fully
 from clarel_tf.model import Clarel
 from clarel_tf.protocol import apply_protocol
 from clarel_tf.report import write_report
-from clarel_tf.run_folder import RunFolder
+from clarel_tf.run_folder import MAKE_AGAIN, RunFolder
 from clarel_tf.training import train
 from clarel_tf.validation import calibrate, validation_scores
 from clarel_tf.vocabulary import build_vocabulary, load_vocabulary, save_vocabulary
@@ -86,7 +87,7 @@ def _run_in(
         _agreed_phases(config, splits, fingerprints, phases, distribution)
     if folder.results_path.exists():
         print(f"The run in {folder.path} is finished already; --restart would run it again.")
-        return files.read_json(folder.results_path)
+        return checksums.read_json(folder.results_path, MAKE_AGAIN)
 
     if not folder.calibration_path.exists():
         validation = splits["val_seen"], splits["val_unseen"], [splits["train"]]
@@ -99,12 +100,12 @@ def _run_in(
             looking_at=validation,
         )
         chosen = calibrate(model, *validation)
-        files.write_json(folder.calibration_path, chosen)
-    calibration = files.read_json(folder.calibration_path)
+        checksums.write_json(folder.calibration_path, chosen)
+    calibration = checksums.read_json(folder.calibration_path, MAKE_AGAIN)
 
     model = _train_phase(config, splits["trainval"], folder.path, "2/2 trainval", distribution)
     evaluation = evaluate_fully(model, splits, calibration, class_names, config.seed)
-    files.write_json(folder.evaluation_path, evaluation)
+    checksums.write_json(folder.evaluation_path, evaluation)
     results = {
         "dataset": config.dataset,
         "dataset_config": config.dataset_config,
@@ -120,7 +121,7 @@ def _run_in(
     }
     write_report(folder.report_path, results, evaluation, folder.path)
     # Last of all: a run with results is finished.
-    files.write_json(folder.results_path, results)
+    checksums.write_json(folder.results_path, results)
     return results
 
 
@@ -169,10 +170,19 @@ def _train_phase(
         evaluate=evaluate,
         distribution=distribution,
     )
-    if folder and not (folder / "model.keras").exists():
-        with files.written_aside(folder / "model.keras") as temporary:
-            model.save(temporary)
+    if folder:
+        _save_model(model, folder / "model.keras")
     return model
+
+
+def _save_model(model: Clarel, path: Path) -> None:
+    """Writes the trained model unless it is there, as it was written."""
+    if path.exists() and checksums.is_intact(path):
+        return
+    if path.exists():
+        print(f"{path} is damaged; written again from the last checkpoint", file=sys.stderr)
+    with checksums.written_aside(path) as temporary:
+        model.save(temporary)
 
 
 def _phase_vocabulary(config: Config, split: Split, folder: Path | None) -> list[str]:

@@ -12,11 +12,12 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from clarel_tf import files
+from clarel_tf import checksums, files
 from clarel_tf.dataset_loading import Split
 from clarel_tf.embedding import embed_captions, embed_split
+from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import queries_from
-from clarel_tf.files import only_process
+from clarel_tf.export_versions import MODELS, checksums_path, next_version
 from clarel_tf.model import Clarel
 from clarel_tf.serving_functions import (
     Calibration,
@@ -27,7 +28,6 @@ from clarel_tf.serving_functions import (
 )
 from clarel_tf.serving_page import models_config, serving_page
 
-MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
 Endpoint = tuple[Callable[..., dict[str, tf.Tensor]], list[tf.TensorSpec]]
 
 
@@ -54,8 +54,12 @@ def export_run(
       base_path: where the server will see `export_dir`.
     """
     export_dir = Path(export_dir)
-    export_dir.mkdir(parents=True, exist_ok=True)
-    with only_process(export_dir, "export_dir"):
+    if export_dir.exists() and not export_dir.is_dir():
+        raise ClarelError(f"export_dir {export_dir} is a file, not a folder")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(files.writing_in(export_dir, "export_dir"))
+        export_dir.mkdir(parents=True, exist_ok=True)
+        stack.enter_context(files.only_process(export_dir, "export_dir"))
         version = next_version(export_dir)
         with _staging(export_dir) as staging:
             endpoints = {
@@ -69,18 +73,13 @@ def export_run(
                 uses_text = name != "image_embedder"
                 write_saved_model(staging / name, endpoints[name], model if uses_text else None)
                 _write_warm_up(staging / name, name, model)
+                checksums.write_tree(staging / name, checksums_path(staging / name))
             for name in MODELS:
                 (export_dir / name).mkdir(exist_ok=True)
                 os.rename(staging / name, export_dir / name / str(version))
         files.write_text(export_dir / "models.config", models_config(MODELS, base_path))
         files.write_text(export_dir / "SERVING.md", serving_page(model, version, k, gallery_split))
     return version
-
-
-def next_version(export_dir: Path) -> int:
-    """One more than the highest version of any of the models."""
-    folders = (path.name for name in MODELS for path in (export_dir / name).glob("*"))
-    return max((int(name) for name in folders if name.isdigit()), default=0) + 1
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """Writing files so that a killed process leaves the old file or the new one, never half of one."""
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -12,6 +13,14 @@ from typing import Any
 from clarel_tf.errors import ClarelError
 
 LOCK = ".lock"
+# What a disk can have against a write. TensorFlow gives the words alone, in errors of its own.
+_DISK_TROUBLE = tuple(
+    os.strerror(code)
+    for code in (
+        *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM),
+        *(errno.EIO, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG),
+    )
+)
 
 
 @contextlib.contextmanager
@@ -38,9 +47,14 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def json_text(value: Any) -> str:
+    """`value` as indented JSON with a final newline; NaN and infinity are refused."""
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
+
+
 def write_json(path: Path, value: Any) -> None:
-    """Writes `value` as indented JSON with a final newline; NaN and infinity are refused."""
-    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+    """Writes `value` as JSON, all of it or nothing."""
+    write_text(path, json_text(value))
 
 
 def read_json(path: Path) -> Any:
@@ -53,24 +67,66 @@ def read_json(path: Path) -> Any:
         raise ClarelError(f"{path} is not valid JSON ({error}); it may be damaged") from error
 
 
+def is_partial(name: str) -> bool:
+    """Whether a file has a name that only `written_aside` gives."""
+    return name.startswith(".") and ".partial." in name
+
+
 def remove_partial_files(folder: Path) -> None:
     """Deletes what a killed writer left in `folder`."""
-    for leftover in Path(folder).glob(".*.partial.*"):
-        leftover.unlink(missing_ok=True)
+    for leftover in Path(folder).iterdir():
+        if is_partial(leftover.name):
+            leftover.unlink(missing_ok=True)
+
+
+def disk_trouble(error: BaseException) -> str | None:
+    """What the operating system had against a write, or None if the error is about other things."""
+    if isinstance(error, OSError):
+        return " ".join(str(error).split())
+    if type(error).__module__.startswith("tensorflow"):
+        return next((words for words in _DISK_TROUBLE if words in str(error)), None)
+    # TFDS raises errors of its own because of these.
+    return None if error.__cause__ is None else disk_trouble(error.__cause__)
 
 
 @contextlib.contextmanager
-def only_process(folder: Path, what: str) -> Iterator[None]:
+def writing_in(folder: Path, what: str) -> Iterator[None]:
+    """Makes one message of whatever a full, read-only or foreign disk raises.
+
+    Args:
+      what: the folder's role, for the message.
+    """
+    try:
+        yield
+    except ClarelError:
+        raise
+    except Exception as error:
+        trouble = disk_trouble(error)
+        if trouble is None:
+            raise
+        raise ClarelError(
+            f"cannot write to {what} {folder}: {trouble}. What was complete is still there: make "
+            "room or give permission, and the same command goes on from it"
+        ) from error
+
+
+@contextlib.contextmanager
+def only_process(folder: Path, what: str, wait: bool = False) -> Iterator[None]:
     """Holds a lock that the operating system gives back when the process ends, however it ends.
 
     Args:
       what: the folder's role, for the message that another process gets.
+      wait: for the other process, instead of giving up.
     """
     with open(folder / LOCK, "w", encoding="utf-8") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ClarelError(f"another process is working in {what} {folder}") from None
+            message = f"another process is working in {what} {folder}"
+            if not wait:
+                raise ClarelError(message) from None
+            print(f"{message}; waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 

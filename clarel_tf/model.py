@@ -1,7 +1,6 @@
 """`Clarel`: the two towers, their classification heads, and one training step."""
 
 import dataclasses
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from clarel_tf import losses
+from clarel_tf import checksums, losses
 from clarel_tf.config import LossConfig, ModelConfig
 from clarel_tf.distances import pairwise_distances
 from clarel_tf.errors import ClarelError
@@ -25,10 +24,13 @@ Batch = dict[str, tf.Tensor]
 
 def load_model(path: str | Path) -> "Clarel":
     """Reads a `.keras` file in Keras's safe mode: nothing in it is executed."""
+    if Path(path).is_file():
+        remedy = "delete results.json, and the training command writes it again from a checkpoint"
+        checksums.check(Path(path), remedy)
     try:
         # Training goes on from a checkpoint, never from here: the optimiser stays out.
-        return keras.saving.load_model(path, compile=False)
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        return keras.saving.load_model(path, compile=False, safe_mode=True)
+    except Exception as error:  # Keras, h5py and zipfile have no common list of what damage raises
         brief = " ".join(str(error).split())[:200]
         raise ClarelError(f"{path} is missing or damaged ({brief})") from error
 

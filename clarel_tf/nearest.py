@@ -12,20 +12,20 @@ class Nearest(NamedTuple):
     Attributes:
       distances: float32 [B, n], the n smallest so far, nearest first.
       rows: int32 [B, n], the candidates that they belong to.
-      log_total: float32 [B, 1], log of the sum of exp(-distance / temperature) over all so far.
+      total: float32 [B, 1], the sum of exp((smallest - distance) / temperature) over all so far.
+        Beside the smallest one, because the logarithm of a sum has no digits left for the number
+        of equally near candidates once distances are huge.
     """
 
     distances: tf.Tensor
     rows: tf.Tensor
-    log_total: tf.Tensor
+    total: tf.Tensor
 
 
 def no_candidates(queries: tf.Tensor) -> Nearest:
     """The state before any candidate; `queries`: [B, E]."""
     count = tf.shape(queries)[0]
-    return Nearest(
-        tf.zeros([count, 0]), tf.zeros([count, 0], tf.int32), tf.fill([count, 1], -float("inf"))
-    )
+    return Nearest(tf.zeros([count, 0]), tf.zeros([count, 0], tf.int32), tf.zeros([count, 1]))
 
 
 def add_candidates(
@@ -38,18 +38,18 @@ def add_candidates(
       first_row: the number of the first of them; the others follow.
       k: how many are kept. Of equal distances the lower row comes first.
     """
-    block_total = tf.reduce_logsumexp(distances / -temperature, axis=1, keepdims=True)
+    # Infinity where there is none, which is farther than anything.
+    before, of_block = (
+        tf.reduce_min(known, axis=1, keepdims=True) for known in (found.distances, distances)
+    )
+    smallest = tf.minimum(before, of_block)
+    total = found.total * tf.exp((smallest - before) / temperature)
+    total += tf.reduce_sum(tf.exp((smallest - distances) / temperature), axis=1, keepdims=True)
     block = tf.math.top_k(-distances, tf.minimum(k, tf.shape(distances)[1]))
     values = tf.concat([-found.distances, block.values], axis=1)
     rows = tf.concat([found.rows, first_row + block.indices], axis=1)
     best = tf.math.top_k(values, tf.minimum(k, tf.shape(values)[1]))
-    return Nearest(
-        -best.values,
-        tf.gather(rows, best.indices, batch_dims=1),
-        tf.reduce_logsumexp(
-            tf.concat([found.log_total, block_total], axis=1), axis=1, keepdims=True
-        ),
-    )
+    return Nearest(-best.values, tf.gather(rows, best.indices, batch_dims=1), total)
 
 
 def nearest_in_blocks(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from clarel_tf import files
+from clarel_tf import checksums, files
 from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
 from clarel_tf.experiment import data_fingerprints
@@ -11,7 +11,7 @@ from clarel_tf.full_evaluation import evaluate_fully
 from clarel_tf.model import load_model
 from clarel_tf.protocol import apply_protocol
 from clarel_tf.report import write_report
-from clarel_tf.run_folder import RunFolder
+from clarel_tf.run_folder import MAKE_AGAIN, RunFolder
 
 
 def evaluate_run(
@@ -28,11 +28,15 @@ def evaluate_run(
     """
     splits = apply_protocol(splits, config.protocol)
     folder.check_data(data_fingerprints(config, splits))
-    results = files.read_json(folder.results_path)
-    calibration = files.read_json(folder.calibration_path)
-    evaluation = evaluate_fully(
-        load_model(folder.path / "model.keras"), splits, calibration, class_names, seed
-    )
-    files.write_json(folder.evaluation_path, evaluation)
-    write_report(folder.report_path, results, evaluation, folder.path)
+    results = checksums.read_json(folder.results_path, MAKE_AGAIN)
+    calibration = checksums.read_json(folder.calibration_path, MAKE_AGAIN)
+    with (
+        files.writing_in(folder.path, "run_dir"),
+        files.only_process(folder.path, "run_dir"),
+    ):
+        evaluation = evaluate_fully(
+            load_model(folder.path / "model.keras"), splits, calibration, class_names, seed
+        )
+        checksums.write_json(folder.evaluation_path, evaluation)
+        write_report(folder.report_path, results, evaluation, folder.path)
     return results, evaluation

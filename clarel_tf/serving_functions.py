@@ -27,12 +27,19 @@ class Calibration(NamedTuple):
 def embed_images(model: Clarel, image_features: tf.Tensor) -> tf.Tensor:
     """Image features, float32 [B, D] -> float32 [B, E]; NaN and infinity are refused."""
     checked = tf.debugging.check_numerics(image_features, "image_features must be finite")
-    return model.image_tower(checked)
+    return _with_finite_length(model.image_tower(checked), "image_features are too large")
 
 
 def embed_texts(model: Clarel, text: tf.Tensor) -> tf.Tensor:
     """Sentences, string [S] -> float32 [S, E]."""
     return model.text_tower(model.tokenizer(text))
+
+
+def _with_finite_length(vectors: tf.Tensor, message: str) -> tf.Tensor:
+    """Vectors, [N, E], unless a squared length overflows: their distances would be NaN."""
+    squares = tf.reduce_sum(tf.square(vectors), axis=1)
+    with tf.control_dependencies([tf.debugging.check_numerics(squares, message)]):
+        return tf.identity(vectors)
 
 
 class PrototypeClassifier:
@@ -119,7 +126,7 @@ class PrototypeClassifier:
         tf.debugging.assert_equal(
             tf.shape(prototypes)[0], tf.size(class_names), "one name is needed for each prototype"
         )
-        prototypes = tf.debugging.check_numerics(prototypes, "prototypes must be finite")
+        prototypes = _with_finite_length(prototypes, "prototypes must be finite, and not too large")
         images = embed_images(self._model, image_features)
         distances = pairwise_distances(images, prototypes)
         return self._answer(self._add(no_candidates(images), distances, 0), class_names)
@@ -127,6 +134,8 @@ class PrototypeClassifier:
     def _among_stored(self, images: tf.Tensor, alpha: tf.Tensor) -> Nearest:
         """The stored classes by d_alpha; images: float32 [B, E], alpha: float32 [B]."""
         alpha = tf.debugging.check_numerics(alpha, "alpha must be finite")[:, tf.newaxis]
+        # At -1 all seen classes are at distance 0, and below it the farthest is the nearest.
+        tf.debugging.assert_greater(alpha, -1.0, "alpha must be above -1")
         prototypes = tf.convert_to_tensor(self._prototypes)
         squares = tf.convert_to_tensor(self._squares)
 
@@ -148,12 +157,13 @@ class PrototypeClassifier:
           class_name, distance, probability: [B, k], nearest first, k at most N; accepted: bool
           [B], whether the nearest one is near enough to be believed.
         """
-        logits = found.distances / -self._calibration.temperature
-        near_enough = found.distances[:, :1] <= self._calibration.none_distance
+        distances = tf.debugging.check_numerics(found.distances, "alpha is too large")
+        logits = (distances[:, :1] - distances) / self._calibration.temperature
+        near_enough = distances[:, :1] <= self._calibration.none_distance
         return {
             "class_name": tf.gather(class_names, found.rows),
-            "distance": found.distances,
-            "probability": tf.exp(logits - found.log_total),
+            "distance": distances,
+            "probability": tf.exp(logits) / found.total,
             "accepted": tf.reduce_any(near_enough, axis=1),
         }
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from clarel_tf import files, published
+from clarel_tf import checksums, files, published
 from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
 from clarel_tf.repeats import mean_and_interval
-from clarel_tf.run_folder import RunFolder
+from clarel_tf.run_folder import MAKE_AGAIN, RunFolder
 
 MEASURES = ("zsl", "u0", "s0", "h0", "alpha", "u", "s", "h", "ausuc")
 
@@ -81,7 +81,7 @@ def collect(sweep_dir: Path, configs: dict[str, Config], grid: dict[str, list[An
         folder = RunFolder(sweep_dir / name)
         if not folder.results_path.exists():
             continue
-        results = files.read_json(folder.results_path)
+        results = checksums.read_json(folder.results_path, MAKE_AGAIN)
         gzsl, plain = results["gzsl"], results["gzsl_alpha0"]
         row = {key: value_of(config, key) for key in grid}
         row |= {"run": name, "dataset": results["dataset"], "protocol": results["protocol"]}

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from clarel_tf.checkpoints import CheckpointFolder
+from clarel_tf.checkpoints import NOT_FINITE_ADVICE, CheckpointFolder
 from clarel_tf.config import TrainingConfig
 from clarel_tf.dataset_loading import Split
 from clarel_tf.distribution import Distribution
@@ -139,6 +139,11 @@ class StepRecorder(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         self._step += 1
+        # Every step: a mean over many would name the wrong one. It costs some microseconds.
+        if not np.isfinite(float(logs["loss"])):
+            raise ClarelError(
+                f"the loss became {float(logs['loss'])} at step {self._step}; {NOT_FINITE_ADVICE}"
+            )
         self._bar.update()
         is_last = self._step == self._settings.steps
         saves = is_last or self._step % self._settings.checkpoint_every == 0
@@ -169,12 +174,6 @@ class StepRecorder(keras.callbacks.Callback):
         self._started += self._seconds() - seconds
 
     def _record(self, values: dict[str, float]) -> None:
-        if not np.isfinite(values["loss"]):
-            raise ClarelError(
-                f"the loss became {values['loss']} at or before step {self._step}; earlier "
-                "checkpoints are kept. Look at the features, or try a lower learning_rate in a new "
-                "run_dir"
-            )
         seconds = self._seconds()
         rate = schedule_value(make_schedule(self._settings), self._step - 1)
         self._rows.append({"step": self._step, "learning_rate": rate, **values, "seconds": seconds})

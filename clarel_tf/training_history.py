@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from clarel_tf import files
+from clarel_tf import checksums
 from clarel_tf.errors import ClarelError
 
 # All quantities of the loss, by the names that the model gives them.
@@ -23,6 +23,7 @@ METRICS = (
 HISTORY_COLUMNS = ("step", "learning_rate", *METRICS, "seconds")
 # validation_curve.csv: a row for every `evaluate_every` steps.
 CURVE_COLUMNS = ("step", "zsl", "h0", "alpha", "u", "s", "h", "seconds")
+_REMEDY = "put back a copy, or delete it: the curve in the report then lacks these rows"
 
 
 def write_history(
@@ -34,7 +35,7 @@ def write_history(
     writer.writeheader()
     for row in rows:
         writer.writerow({k: v if k == "step" else f"{v:.6g}" for k, v in row.items()})
-    files.write_text(path, text.getvalue())
+    checksums.write_text(path, text.getvalue())
 
 
 def read_history(path: Path) -> list[dict[str, float]]:
@@ -47,6 +48,7 @@ def read_history(path: Path) -> list[dict[str, float]]:
                 {k: int(v) if k == "step" else float(v) for k, v in row.items()}
                 for row in csv.DictReader(handle)
             ]
-        except (ValueError, TypeError) as error:
-            raise ClarelError(f"{path} is damaged: {error}") from error
+        except (ValueError, TypeError, csv.Error) as error:
+            raise ClarelError(f"{path} is damaged: {error}; {_REMEDY}") from error
+    checksums.check(path, _REMEDY)
     return rows

@@ -11,7 +11,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from clarel_tf import files
+from clarel_tf import checksums
 from clarel_tf.errors import ClarelError
 
 PADDING_ID = 0
@@ -85,7 +85,7 @@ def build_vocabulary(captions: Iterable[str | bytes], min_count: int = 1) -> lis
 
 def save_vocabulary(path: Path, words: Sequence[str]) -> None:
     """Writes one word a line."""
-    files.write_text(path, "".join(f"{word}\n" for word in words))
+    checksums.write_text(path, "".join(f"{word}\n" for word in words))
 
 
 def load_vocabulary(path: Path) -> list[str]:
@@ -105,4 +105,6 @@ def load_vocabulary(path: Path) -> list[str]:
             what = "appears twice" if word in seen else "is not a single word"
             raise ClarelError(f"the vocabulary {path}, line {number}: {word!r} {what}")
         seen.add(word)
+    # After the complaints that name a line. A letter that was changed shows here alone.
+    checksums.check(path, "delete it, and the training command makes it again from the captions")
     return words

@@ -15,7 +15,11 @@ import numpy as np
 
 from clarel_tf.errors import ClarelError
 
-_LONGEST_WORD = 4096  # bytes; a longer one means that the file is not what it seems
+# Longer or wider than this means that the file is not what it seems. Without a limit a small .gz
+# file could fill the memory with one line.
+_LONGEST_WORD = 4096  # bytes
+_LONGEST_LINE = 1 << 22  # bytes
+_WIDEST = 100_000  # numbers
 
 
 class WordVectors(NamedTuple):
@@ -78,9 +82,13 @@ def _read_header(path: str | Path, stream: io.BufferedReader) -> tuple[int | Non
         if len(fields) < 2 or _as_vector(fields[1:]) is None:
             raise ClarelError(f"{path} is not a word-vector file: cannot make out line 1")
         return None, len(fields) - 1, False
-    if not all(field.isdigit() for field in fields) or int(fields[1]) == 0:
+    if not all(field.isdigit() and len(field) < 16 for field in fields) or int(fields[1]) == 0:
         raise ClarelError(f"{path} is not a word-vector file: line 1 should be '<words> <width>'")
-    stream.readline()
+    if int(fields[1]) > _WIDEST:
+        raise ClarelError(
+            f"{path}: line 1 says that a vector has {int(fields[1])} numbers; damaged?"
+        )
+    stream.readline(_LONGEST_LINE)
     count, width = int(fields[0]), int(fields[1])
     # A text line has `width` numbers behind its word; binary floats hardly ever read as such.
     fields = stream.peek(1 << 16).split(b"\n", 1)[0].split()
@@ -91,9 +99,12 @@ def _read_header(path: str | Path, stream: io.BufferedReader) -> tuple[int | Non
 def _iterate_text(
     path, stream: BinaryIO, count: int | None, width: int, wanted
 ) -> Iterator[tuple[bytes, np.ndarray]]:
-    number = 0
-    for number, line in enumerate(stream, start=1):
+    number = entries = 0
+    for number, line in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b""), start=1):
+        if len(line) == _LONGEST_LINE:
+            raise ClarelError(f"word vectors {path}: vector {number} has no end; damaged?")
         word = line.split(None, 1)[0] if line.strip() else b""
+        entries += bool(word)
         if wanted is not None and word not in wanted:
             continue
         fields = line.split()
@@ -106,9 +117,9 @@ def _iterate_text(
                 f"{word.decode('utf-8', 'replace')!r}; the file is cut off or damaged"
             )
         yield word, vector
-    if count is not None and number < count:
+    if count is not None and entries != count:
         raise ClarelError(
-            f"word vectors {path}: {number} vectors, but line 1 says {count}: cut off"
+            f"word vectors {path}: {entries} vectors, but line 1 says {count}: cut off or damaged"
         )
 
 
@@ -125,6 +136,10 @@ def _iterate_binary(
             if not np.isfinite(vector).all():
                 raise ClarelError(f"word vectors {path}: vector {number} is not finite")
             yield word, vector
+    # To the end, which is where a .gz file has its checksum.
+    while rest := stream.read(1 << 20):
+        if rest.strip():
+            raise ClarelError(f"word vectors {path}: more than the {count} vectors of line 1")
 
 
 def _read_word(path, stream: BinaryIO, number: int) -> bytes:

@@ -103,3 +103,28 @@ def small_config() -> Config:
             "checkpoint_every": 4,
         }
     )
+
+
+NAMES = [f"kind {label}" for label in range(8)]
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory, splits, small_config) -> Path:
+    """The folder of a finished run on `splits`; to be copied by those who change it."""
+    from clarel_tf.experiment import run_experiment
+
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    run_experiment(small_config, splits, folder, NAMES)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def exported_run(finished_run, splits) -> Path:
+    """The export folder of that run; to be copied as well."""
+    from clarel_tf.export import export_run
+    from clarel_tf.files import read_json
+    from clarel_tf.model import load_model
+
+    model, results = load_model(finished_run / "model.keras"), finished_run / "results.json"
+    export_run(model, splits, NAMES, read_json(results), finished_run.parent / "models", k=3)
+    return finished_run.parent / "models"

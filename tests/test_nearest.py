@@ -26,8 +26,9 @@ def test_blocks_find_what_sorting_everything_finds(queries, candidates, block, k
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(found.rows, order)
     np.testing.assert_array_equal(found.distances, np.take_along_axis(distances, order, axis=1))
-    total = np.log(np.exp(-distances / 2.0).sum(axis=1, keepdims=True))
-    np.testing.assert_allclose(found.log_total, total, atol=1e-5)
+    smallest = distances.min(axis=1, keepdims=True)
+    total = np.exp((smallest - distances) / 2.0).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.total, total, rtol=1e-5)
 
 
 def test_two_sources_of_candidates_are_one_list():
@@ -35,5 +36,12 @@ def test_two_sources_of_candidates_are_one_list():
     found = add_candidates(found, tf.constant([[2.0, 9.0]]), 2, 3, 1.0)
     np.testing.assert_array_equal(found.rows, [[1, 2, 0]])
     np.testing.assert_array_equal(found.distances, [[1.0, 2.0, 3.0]])
-    # e^-3 + e^-1 + e^-2 + e^-9 = 0.049787 + 0.367879 + 0.135335 + 0.000123 = 0.553125
-    assert float(np.exp(found.log_total)[0, 0]) == pytest.approx(0.553125, abs=1e-6)
+    # e^-2 + e^0 + e^-1 + e^-8 = 0.135335 + 1 + 0.367879 + 0.000335 = 1.503550
+    assert float(found.total[0, 0]) == pytest.approx(1.503550, abs=1e-6)
+
+
+def test_huge_distances_that_are_equal_share_their_probability():
+    found = no_candidates(tf.zeros([1, 2]))
+    for first in (0, 2):
+        found = add_candidates(found, tf.fill([1, 2], 1e17), first, 3, 1.0)
+    assert float(found.total[0, 0]) == 4.0

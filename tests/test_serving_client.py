@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 import socket
 import threading
 import time
@@ -11,26 +12,22 @@ import numpy as np
 import pytest
 
 from clarel_tf.asking import LocalTransport, parse_new_classes
+from clarel_tf.checksums import MANIFEST
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiment import run_experiment
-from clarel_tf.export import export_run
+from clarel_tf.export_versions import MODELS, checksums_path
 from clarel_tf.model import load_model
 from clarel_tf.serving_client import ServingClient, ServingError, connect
+from tests.conftest import NAMES
 from tests.model_server import serve
 from tests.programs import run_program
 
-NAMES = [f"kind {label}" for label in range(8)]
-
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory, splits, small_config):
+def served(finished_run, exported_run):
     """(export folder, model, {transport: address}) of a small run."""
-    folder = tmp_path_factory.mktemp("serving")
-    results = run_experiment(small_config, splits, folder / "run", NAMES)
-    model = load_model(folder / "run" / "model.keras")
-    export_run(model, splits, NAMES, results, folder / "models", k=3)
-    with serve(folder / "models") as (rest, grpc):
-        yield folder / "models", model, {"rest": rest, "grpc": grpc}
+    with serve(exported_run) as (rest, grpc):
+        model = load_model(finished_run / "model.keras")
+        yield exported_run, model, {"rest": rest, "grpc": grpc}
 
 
 @pytest.mark.parametrize("kind", ["rest", "grpc"])
@@ -94,6 +91,48 @@ def test_bad_requests_are_named_and_the_next_one_works(served, splits, kind):
         with pytest.raises(ServingError, match=message):
             client.predict(model, inputs, signature)
         assert client.embed_texts(["a bird"]).shape == (1, 16)
+
+
+def test_every_file_of_an_export_is_checked(served, splits, tmp_path):
+    exports = shutil.copytree(served[0], tmp_path / "models")
+    features = splits["test_seen"].image_features[:2]
+
+    questions = {
+        "image_embedder": lambda client: client.embed_images(features),
+        "text_embedder": lambda client: client.embed_texts(["a red bird"]),
+        "prototype_classifier": lambda client: client.classify(features),
+    }
+
+    def ask(*models: str) -> None:
+        for model in models or MODELS:
+            questions[model](ServingClient(LocalTransport(exports)))
+
+    tried = 0
+    for path in sorted(exports.rglob("*")):
+        if not path.is_file() or path.parent == exports or path.name == MANIFEST:
+            continue
+        good = path.read_bytes()
+        assert good
+        middle = len(good) // 2
+        flipped = good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1 :]
+        for damaged in (good[:middle], flipped):
+            path.write_bytes(damaged)
+            with pytest.raises(ClarelError, match="is damaged: its SHA-256") as caught:
+                ask(path.relative_to(exports).parts[0])
+            assert str(path) in str(caught.value)
+            tried += 1
+        path.write_bytes(good)
+    assert tried >= 2 * 4 * len(MODELS)  # graph, variables and their index, warm-up
+    ask()
+    # A version that only some of the models have is not mixed with the version before.
+    shutil.copytree(exports / "image_embedder" / "1", exports / "image_embedder" / "2")
+    (exports / "image_embedder" / "2" / "saved_model.pb").write_bytes(b"")
+    ask("image_embedder")
+    # Without checksums, as an older export: whatever TensorFlow says, in one line.
+    checksums_path(exports / "image_embedder" / "1").unlink()
+    (exports / "image_embedder" / "1" / "saved_model.pb").write_bytes(b"\xff" * 50)
+    with pytest.raises(ClarelError, match="cannot be loaded"):
+        ask("image_embedder")
 
 
 def test_nobody_there_and_nobody_answers():

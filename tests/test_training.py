@@ -11,10 +11,11 @@ from clarel_tf.checkpoints import CheckpointFolder
 from clarel_tf.config import Config, TrainingConfig
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiment import build_model
+from clarel_tf.input_pipeline import training_batches
 from clarel_tf.optimization import make_optimizer, make_schedule
 from clarel_tf.training import StepRecorder, train
 from clarel_tf.training_history import HISTORY_COLUMNS, read_history
-from clarel_tf.vocabulary import build_vocabulary
+from clarel_tf.vocabulary import Tokenizer, build_vocabulary
 
 
 def train_in(folder, splits, config: Config, recorder_class=StepRecorder):
@@ -108,13 +109,43 @@ def test_only_the_newest_checkpoints_are_kept(unbroken):
     assert CheckpointFolder(unbroken[0] / "checkpoints").steps() == [8, 12]
 
 
-def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, splits, small_config):
-    features = splits["train"].image_features.copy()
-    features[:] = 1e30
-    broken = {"train": dataclasses.replace(splits["train"], image_features=features)}
-    with pytest.raises(ClarelError, match=r"the loss became .* at or before step"):
-        train_in(tmp_path, broken, small_config)
-    assert CheckpointFolder(tmp_path / "checkpoints").steps() == []
+def first_steps(split, settings, seed: int) -> np.ndarray:
+    """The step, from 1, at which each instance is first in a batch; 0 if it never is."""
+    batches = training_batches(
+        split,
+        np.unique(split.labels),
+        Tokenizer(["a"], 8),
+        batch_size=settings.batch_size,
+        captions=settings.captions,
+        seed=seed,
+        first_step=0,
+        steps=settings.steps,
+    )
+    first = np.zeros(len(split), int)
+    for step, batch in enumerate(batches.as_numpy_iterator(), start=1):
+        for row in batch["image_features"]:
+            instance = int(np.flatnonzero((split.image_features == row).all(axis=1))[0])
+            first[instance] = first[instance] or step
+    return first
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_at_its_step(tmp_path, splits, small_config):
+    """In the batches of a seed an image first comes up at a step that can be told."""
+    config = small_config.override({"batch_size": 2, "checkpoint_every": 2, "log_every": 50})
+    split = splits["train"]
+    first = first_steps(split, config.training, config.seed)
+    victim = int(np.flatnonzero((first > 4) & (first % 2 == 0))[0])
+    features = split.image_features.copy()
+    features[victim] = 1e30
+    broken = {"train": dataclasses.replace(split, image_features=features)}
+    with pytest.raises(ClarelError, match=rf"the loss became nan at step {first[victim]};"):
+        train_in(tmp_path, broken, config)
+    # A checkpoint was due at that very step, and was not written.
+    folder = CheckpointFolder(tmp_path / "checkpoints")
+    assert folder.steps()[-1] == first[victim] - 2
+    for path in folder.folder.iterdir():
+        with np.load(path) as archive:
+            assert all(np.isfinite(archive[name]).all() for name in archive.files)
 
 
 def test_staircase_of_the_paper():

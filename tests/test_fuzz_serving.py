@@ -1,0 +1,192 @@
+"""Exported models and the client, on requests and answers made at random."""
+
+import http.server
+import json
+import random
+import threading
+
+import numpy as np
+import pytest
+
+from clarel_tf.asking import LocalTransport, answer_rows, parse_new_classes
+from clarel_tf.errors import ClarelError
+from clarel_tf.model import load_model
+from clarel_tf.serving_client import ServingClient, connect
+from tests.conftest import NAMES
+from tests.fuzzing import damaged, fuzz
+
+EFFORTS = [{"cases": 150}, pytest.param({"seconds": 45.0}, marks=pytest.mark.slow)]
+CORPUS = "a Red bird; Ünïcödé ÇA İstanbul ﬁn ﬀ 鳥 пти́ца 😀 \u0000 \u200d \ud7ff ½ ² Ⅷ ß ẞ 'x' {}[]"
+
+
+@pytest.fixture(scope="module")
+def exported(finished_run, exported_run, splits):
+    """(client of an export in a folder, the model, features that fit)."""
+    client = ServingClient(LocalTransport(exported_run))
+    return client, load_model(finished_run / "model.keras"), splits["test_seen"].image_features
+
+
+def any_sentence(chance: random.Random) -> bytes:
+    text = "".join(chance.choices(CORPUS, k=chance.choice((0, 1, 5, 40, 400)))).encode()
+    return damaged(text, chance) if chance.random() < 0.5 else text
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_any_bytes_are_a_sentence_for_the_exported_model(exported, effort):
+    client, model, _ = exported
+
+    def attempt(chance: random.Random) -> None:
+        sentences = [any_sentence(chance) for _ in range(chance.randint(1, 9))]
+        found = client.predict("text_embedder", {"text": sentences})["embedding"]
+        assert found.shape == (len(sentences), 16) and np.isfinite(found).all()
+        np.testing.assert_allclose(found, model.embed_texts(sentences), atol=1e-4)
+        # A sentence has one embedding, whatever stands beside it.
+        alone = client.predict("text_embedder", {"text": sentences[-1:]})["embedding"]
+        np.testing.assert_allclose(found[-1:], alone, atol=1e-4)
+
+    outcome = fuzz(attempt, seed=1, **effort)
+    print(f"batches of sentences: {outcome}")
+    assert outcome["refused"] == 0
+
+
+def any_matrix(chance: random.Random, good: np.ndarray) -> np.ndarray:
+    """Rows that fit, or with a number or a shape that does not."""
+    matrix = good[: chance.randrange(5)].copy()
+    strange = (np.nan, np.inf, 1e38, -1e25, 1e-45, 0.0, 1e18)
+    for _ in range(chance.choice((0, 0, 1, 3)) if matrix.size else 0):
+        row, column = chance.randrange(matrix.shape[0]), chance.randrange(matrix.shape[1])
+        matrix[row, column] = chance.choice(strange)
+    kind = chance.randrange(12)
+    if kind == 0:
+        return matrix[:, :-1]
+    if kind == 1:
+        return matrix.ravel()
+    return matrix[:, :, np.newaxis] if kind == 2 else matrix
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_any_request_gets_a_right_answer_or_a_refusal(exported, effort):
+    client, _, good = exported
+    prototypes = np.eye(16, dtype=np.float32)
+
+    def attempt(chance: random.Random) -> None:
+        features = any_matrix(chance, good)
+        inputs = {"image_features": features}
+        names = chance.choices(["a", "b", "ü", "", "kind 1"], k=chance.randrange(4))
+        signature = chance.choice(
+            [
+                *("serving_default", "classify_with_alpha", "classify_with_new_classes"),
+                *("classify_with_prototypes", "embed_prototypes", "nonsense"),
+            ]
+        )
+        if signature == "classify_with_alpha":
+            count = chance.choice((len(features), len(features), 1, 0))
+            values = chance.choice((0.0, 0.5, -0.5, -1.0, -7.0, 1e38, np.nan, np.inf))
+            inputs["alpha"] = np.full(count, values, np.float32)
+        elif signature == "classify_with_new_classes":
+            inputs["sentences"] = ["a red bird"] * chance.choice((len(names), len(names), 1))
+        elif signature == "classify_with_prototypes":
+            inputs["prototypes"] = any_matrix(chance, prototypes)
+        elif signature == "embed_prototypes":
+            inputs = {"sentences": ["a bird"] * len(names)}
+        if signature not in ("serving_default", "classify_with_alpha") or chance.random() < 0.05:
+            inputs["class_names"] = names
+        answer = client.predict("prototype_classifier", inputs, signature)
+        if signature == "embed_prototypes":
+            assert answer["class_name"].tolist() == list(dict.fromkeys(names))
+            assert np.isfinite(answer["prototype"]).all()
+            return
+        # Nothing that is answered came from numbers that cannot be answered for.
+        assert features.shape[1:] == good.shape[1:] and np.isfinite(features).all()
+        assert np.isfinite(answer["distance"]).all() and (answer["distance"] >= 0).all()
+        assert (np.diff(answer["distance"], axis=1) >= 0).all()
+        assert ((answer["probability"] >= 0) & (answer["probability"] <= 1 + 1e-5)).all()
+        assert (answer["probability"].sum(axis=1) <= 1 + 1e-4).all()
+        assert {*answer["class_name"].ravel()} <= {*NAMES, *names}
+
+    outcome = fuzz(attempt, seed=2, **effort)
+    print(f"requests: {outcome}")
+    assert outcome["read"] and outcome["refused"]
+
+
+@pytest.fixture
+def liar():
+    """(address, what to answer) of a server that answers whatever it is told to."""
+    answer = [200, b"{}"]
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(answer[0])
+            self.send_header("Content-Length", str(len(answer[1])))
+            self.end_headers()
+            self.wfile.write(answer[1])
+
+        def log_message(self, *arguments):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", answer
+    server.shutdown()
+    server.server_close()
+
+
+GOOD_ANSWER = {
+    "outputs": {
+        "class_name": [["a", "b"], ["b", "a"]],
+        "distance": [[0.5, 1.5], [1, 2]],
+        "probability": [[0.75, 0.25], [0.5, 0.5]],
+        "accepted": [True, False],
+    }
+}
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_whatever_a_server_answers(liar, effort):
+    address, answer = liar
+    client = connect(address, timeout=5)
+    features = np.zeros((2, 4), np.float32)
+
+    def attempt(chance: random.Random) -> None:
+        answer[0] = chance.choice((200, 200, 200, 400, 503))
+        answer[1] = damaged(json.dumps(GOOD_ANSWER).encode(), chance)
+        found = client.classify(features)
+        rows = answer_rows(["one", "two"], found)
+        # Damage inside a number or a name cannot be told; the shape always fits.
+        assert {row["image_id"] for row in rows} <= {"one", "two"}
+        assert len(rows) == found["class_name"].size == found["distance"].size
+
+    answer[:] = [200, json.dumps(GOOD_ANSWER).encode()]
+    assert client.classify(features)["class_name"].tolist() == [["a", "b"], ["b", "a"]]
+    outcome = fuzz(attempt, seed=3, **effort)
+    print(f"answers: {outcome}")
+    assert outcome["refused"]
+    for whole in (b"[]", b"null", b"[" * 100_000, b'{"outputs": {}}', b'{"outputs": [1, 2]}'):
+        answer[:] = [200, whole]
+        with pytest.raises(ClarelError):
+            client.classify(features)
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_any_words_of_a_new_class(effort):
+    def attempt(chance: random.Random) -> None:
+        item = any_sentence(chance).decode("utf-8", "replace") + chance.choice((":", ""))
+        classes = parse_new_classes([item, "cardinal: a red bird"])
+        assert all(name and all(sentences) for name, sentences in classes.items())
+
+    print(f"new classes: {fuzz(attempt, seed=4, **{**effort, 'seconds': 5.0})}")
+
+
+def test_mistakes_that_would_be_answered_all_the_same(exported):
+    """A string is a list of letters, and a class without sentences is not there."""
+    client, _, good = exported
+    for call in (
+        lambda: client.embed_texts("a red bird"),
+        lambda: client.classify(good[:1], new_classes={"mine": "a red bird"}),
+        lambda: client.classify(good[:1], new_classes={"mine": []}),
+        lambda: client.classify(good[0]),
+        lambda: client.classify([[1.0], [1.0, 2.0]]),
+    ):
+        with pytest.raises(ClarelError):
+            call()
