@@ -110,9 +110,11 @@ class PrototypeClassifier:
         Returns:
           class_name: string [N]; prototype: float32 [N, E].
         """
-        tf.debugging.assert_equal(
+        check = tf.debugging.assert_equal(
             tf.size(sentences), tf.size(class_names), "one class name is needed for each sentence"
         )
+        with tf.control_dependencies([check]):  # before what would fail with another message
+            class_names = tf.identity(class_names)
         names, rows, counts = tf.unique_with_counts(class_names)
         sums = tf.math.unsorted_segment_sum(
             embed_texts(self._model, sentences), rows, tf.size(names)
@@ -123,9 +125,11 @@ class PrototypeClassifier:
         self, image_features: tf.Tensor, prototypes: tf.Tensor, class_names: tf.Tensor
     ) -> Answer:
         """Only the classes that come with the request: prototypes [N, E], class_names [N]."""
-        tf.debugging.assert_equal(
+        check = tf.debugging.assert_equal(
             tf.shape(prototypes)[0], tf.size(class_names), "one name is needed for each prototype"
         )
+        with tf.control_dependencies([check]):
+            class_names = tf.identity(class_names)
         prototypes = _with_finite_length(prototypes, "prototypes must be finite, and not too large")
         images = embed_images(self._model, image_features)
         distances = pairwise_distances(images, prototypes)
