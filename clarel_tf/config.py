@@ -69,6 +69,11 @@ class TrainingConfig:
     """The optimisation of one phase."""
 
     steps: int = _setting(150_000, "batches to train in each of the two phases", low=1)
+    equal_passes: bool = _setting(
+        False,
+        "the second phase passes over its larger split as often as the first over its own, "
+        "which takes more steps",
+    )
     batch_size: int = _setting(32, "instances in a batch", low=1)
     captions: int = _setting(
         0, "captions drawn for an instance at each step (0: all of them)", low=0

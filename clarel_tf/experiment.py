@@ -55,7 +55,7 @@ def follow_experiment(config: Config, splits: dict[str, Split], distribution: Di
     splits = apply_protocol(splits, config.protocol)
     phases = _agreed_phases(config, splits, data_fingerprints(config, splits), 0, distribution)
     for split in ("train", "trainval")[2 - phases :]:
-        _train_phase(config, splits[split], None, split, distribution)
+        _train_phase(phase_config(config, splits, split), splits[split], None, split, distribution)
 
 
 def _agreed_phases(
@@ -103,7 +103,8 @@ def _run_in(
         checksums.write_json(folder.calibration_path, chosen)
     calibration = checksums.read_json(folder.calibration_path, MAKE_AGAIN)
 
-    model = _train_phase(config, splits["trainval"], folder.path, "2/2 trainval", distribution)
+    final = phase_config(config, splits, "trainval")
+    model = _train_phase(final, splits["trainval"], folder.path, "2/2 trainval", distribution)
     evaluation = evaluate_fully(model, splits, calibration, class_names, config.seed)
     checksums.write_json(folder.evaluation_path, evaluation)
     results = {
@@ -111,7 +112,7 @@ def _run_in(
         "dataset_config": config.dataset_config,
         "protocol": config.protocol,
         "seed": config.seed,
-        "steps": config.training.steps,
+        "steps": final.training.steps,
         **{key: calibration[key] for key in ("alpha", "temperature", "none_of_these")},
         **evaluation["prototypes"]["all"],
         "validation": calibration["validation"],
@@ -123,6 +124,18 @@ def _run_in(
     # Last of all: a run with results is finished.
     checksums.write_json(folder.results_path, results)
     return results
+
+
+def phase_config(config: Config, splits: dict[str, Split], split: str) -> Config:
+    """The config for training on `split`: the second phase may need more steps.
+
+    Alpha is chosen with the model of the first phase, and serves that of the second. It fits both
+    if both have seen their images equally often.
+    """
+    if not config.training.equal_passes:
+        return config
+    steps = round(config.training.steps * len(splits[split]) / len(splits["train"]))
+    return config.override({"steps": max(steps, config.training.warmup_steps + 1)})
 
 
 def data_fingerprints(config: Config, splits: dict[str, Split]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "filters": (64, 128),
         "lstm_units": 128,
         "steps": 16000,
+        "equal_passes": True,
         "batch_size": 128,
         "captions": 2,
         "instances_per_class": 4,

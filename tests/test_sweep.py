@@ -10,7 +10,9 @@ import matplotlib.image
 import pytest
 
 from clarel_tf.config import Config
+from clarel_tf.dataset_loading import get_builder, load_splits
 from clarel_tf.errors import ClarelError
+from clarel_tf.protocol import apply_protocol
 from clarel_tf.sweep import ablation_table, averaged, grid_configs, parse_grid
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -77,6 +79,7 @@ def test_program(tmp_path, demo_data_dir):
     small = [
         *("--embedding_size=16", "--word_size=8", "--filters=8,8", "--lstm_units=8"),
         *("--max_tokens=12", "--steps=8", "--batch_size=16", "--captions=2", "--warmup_steps=2"),
+        "--equal_passes",
     ]
     sweep_dir = tmp_path / "sweep"
     command = [sys.executable, str(ROOT / "sweep_main.py"), *small, "--grid=kappa=0,0.5"]
@@ -93,6 +96,10 @@ def test_program(tmp_path, demo_data_dir):
         rows = list(csv.DictReader(handle))
     assert [r["kappa"] for r in rows] == ["0.0", "0.5"]
     assert all(0 <= float(r["h"]) <= 100 for r in rows)
+    # Equal passes: the model that is tested took its 8 steps times 1,560 / 965 images.
+    splits = apply_protocol(load_splits(get_builder("demo", data_dir=str(demo_data_dir))), "clean")
+    expected = round(8 * len(splits["trainval"]) / len(splits["train"]))
+    assert expected > 8 and {r["steps"] for r in rows} == {str(expected)}
     assert "| chosen | 0.5 | 0.0 |" in (sweep_dir / "ablation.md").read_text()
     for figure in ("alpha.png", "kappa.png"):
         assert matplotlib.image.imread(sweep_dir / figure).std() > 0.01  # something is drawn

@@ -10,7 +10,7 @@ import pytest
 from clarel_tf.checkpoints import CheckpointFolder
 from clarel_tf.config import Config, TrainingConfig
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiment import build_model
+from clarel_tf.experiment import build_model, phase_config
 from clarel_tf.input_pipeline import training_batches
 from clarel_tf.optimization import make_optimizer, make_schedule
 from clarel_tf.training import StepRecorder, train
@@ -171,3 +171,11 @@ def test_each_gradient_is_clipped_by_itself():
     # |(30, 40)| = 50 is scaled to length 1; 0.5 is left alone.
     np.testing.assert_allclose(large.numpy(), [-0.6, -0.8], atol=1e-5)
     np.testing.assert_allclose(small.numpy(), [-0.5], atol=1e-6)
+
+
+def test_equal_passes_give_the_larger_split_more_steps(splits, small_config):
+    assert phase_config(small_config, splits, "trainval") == small_config
+    equal = small_config.override({"equal_passes": True})
+    assert phase_config(equal, splits, "train") == equal
+    # 24 images in train, 36 in trainval: 12 steps become 18.
+    assert phase_config(equal, splits, "trainval") == equal.override({"steps": 18})
