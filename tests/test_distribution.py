@@ -124,6 +124,7 @@ def test_two_devices_equal_one(tmp_path, config, one_device, splits):
     assert_same_run(folder, one_device)
 
 
+@pytest.mark.slow
 def test_two_workers_equal_one_device(tmp_path, config, one_device):
     """They go on from a checkpoint of one device in the first phase, and do all of the second."""
     files.write_json(tmp_path / "config.json", config.to_dict())

@@ -86,7 +86,7 @@ def test_a_damaged_model_is_named(repeated, tmp_path):
         "evaluate_main.py", f"--run_dir={run_dir}", f"--data_dir={repeated[0] / 'data'}"
     )
     assert done.returncode == 1
-    assert f"error: {model} is missing or damaged" in done.stderr
+    assert f"error: {model} is damaged or was changed" in done.stderr
 
 
 def test_alpha_is_never_chosen_on_test(splits, small_config):
