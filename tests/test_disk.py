@@ -74,6 +74,7 @@ def test_a_run_on_a_full_disk_goes_on_when_there_is_room(disk, finished_run, spl
         assert (run_dir / name).read_bytes() == (finished_run / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_an_export_to_a_full_disk_leaves_the_versions_that_were_there(disk, finished_run, splits):
     exports = disk.path / "models"
     model = load_model(finished_run / "model.keras")

@@ -82,7 +82,7 @@ def test_program(tmp_path, demo_data_dir):
         "--equal_passes",
     ]
     sweep_dir = tmp_path / "sweep"
-    command = [sys.executable, str(ROOT / "sweep_main.py"), *small, "--grid=kappa=0,0.5"]
+    command = [sys.executable, str(ROOT / "sweep_main.py"), *small]
     command += [f"--sweep_dir={sweep_dir}", f"--data_dir={demo_data_dir}", "--jobs=2"]
 
     def run(*more):
@@ -90,7 +90,7 @@ def test_program(tmp_path, demo_data_dir):
             [*command, *more], capture_output=True, text=True, timeout=400, env=dict(os.environ)
         )
 
-    done = run()
+    done = run("--grid=kappa=0,0.5")
     assert done.returncode == 0, done.stderr
     with open(sweep_dir / "sweep.csv", newline="") as handle:
         rows = list(csv.DictReader(handle))
@@ -104,9 +104,9 @@ def test_program(tmp_path, demo_data_dir):
     for figure in ("alpha.png", "kappa.png"):
         assert matplotlib.image.imread(sweep_dir / figure).std() > 0.01  # something is drawn
 
-    # Again: nothing is run twice, and a run that cannot work is named.
+    # Another grid in the same folder leaves what is there, and a run that cannot work is named.
     before = (sweep_dir / "kappa=0" / "results.json").stat().st_mtime_ns
-    again = run("--grid=batch_size=99999")
+    again = run("--grid=kappa=0", "--grid=batch_size=99999")
     assert again.returncode == 1
-    assert "batch_size is 99999" in again.stdout and "2 of 2 runs failed" in again.stderr
+    assert "batch_size is 99999" in again.stdout and "1 of 1 runs failed" in again.stderr
     assert (sweep_dir / "kappa=0" / "results.json").stat().st_mtime_ns == before
