@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from clarel_tf.errors import ClarelError
+from clarel_tf.errors import ClarelError, brief
 from clarel_tf.mat_files import Version73Error, read_variables
 
 MAX_BYTES = 8 << 30  # of all arrays of a file; the largest public one has a few hundred megabytes
@@ -33,7 +33,7 @@ def read_mat(
     except OverflowError as error:
         raise ClarelError(f"{name} expands to more than {MAX_BYTES} bytes; refused") from error
     except (ValueError, zlib.error, OSError, MemoryError) as error:
-        raise ClarelError(f"{name} is cut off or not a MATLAB file ({_brief(error)})") from error
+        raise ClarelError(f"{name} is cut off or not a MATLAB file ({brief(error)})") from error
 
 
 def read_npz(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
@@ -53,7 +53,7 @@ def read_npz(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
                 f"{path} holds an array of Python objects, which is not read; save rows of one "
                 "width as a float array, and names as an array of strings"
             ) from error
-        raise ClarelError(f"{path} is cut off or not an .npz file ({_brief(error)})") from error
+        raise ClarelError(f"{path} is cut off or not an .npz file ({brief(error)})") from error
 
 
 def checked_features(features: np.ndarray, count: int, name: str | Path) -> np.ndarray:
@@ -79,7 +79,3 @@ def checked_features(features: np.ndarray, count: int, name: str | Path) -> np.n
             f"infinite; {bad.size} images are"
         )
     return features
-
-
-def _brief(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]

@@ -14,7 +14,7 @@ import tensorflow_datasets as tfds
 
 from clarel_tf import files
 from clarel_tf.dataset_format import SPLITS
-from clarel_tf.errors import ClarelError
+from clarel_tf.errors import ClarelError, brief
 
 DATASETS_FOLDER = Path(__file__).resolve().parent.parent / "datasets"
 _BUILD_AGAIN = "delete the dataset's folder in data_dir, and it is built again"
@@ -95,7 +95,7 @@ def get_builder(
             raise
         raise ClarelError(
             f"cannot read the dataset {name!r} in {data_dir or 'the default data_dir'} "
-            f"({_brief(error)}); if a file there is damaged, {_BUILD_AGAIN}"
+            f"({brief(error)}); if a file there is damaged, {_BUILD_AGAIN}"
         ) from error
 
 
@@ -161,7 +161,7 @@ def _load_intact_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
     except (tf.errors.OpError, OSError, UnicodeDecodeError) as error:
         found = _damaged_file(builder, name)
         where = found or f"split {name!r} in {builder.data_path}"
-        raise ClarelError(f"cannot read {where} ({_brief(error)}); {_BUILD_AGAIN}") from error
+        raise ClarelError(f"cannot read {where} ({brief(error)}); {_BUILD_AGAIN}") from error
 
 
 def _damaged_file(builder: tfds.core.DatasetBuilder, name: str) -> str | None:
@@ -204,10 +204,6 @@ def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
         )
     captions = [list(row) for block in blocks for row in block["captions"]]
     return Split(name, image_ids, features, column("label"), captions)
-
-
-def _brief(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def _short_hash(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""The one exception that stands for a mistake the user can put right."""
+"""The one exception that stands for a mistake the user can put right, and others in one line."""
 
 
 class ClarelError(Exception):
@@ -8,3 +8,8 @@ class ClarelError(Exception):
     do. The `*_main.py` programs print it on one line and exit with 1; any other exception is a
     bug and keeps its traceback.
     """
+
+
+def brief(error: BaseException) -> str:
+    """Another library's error as part of a message: its kind and the beginning of its text."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from clarel_tf import checksums
-from clarel_tf.errors import ClarelError
+from clarel_tf.errors import ClarelError, brief
 
 MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
 
@@ -52,5 +52,4 @@ def load_version(export_dir: Path, model: str) -> Any:
     except ClarelError:
         raise
     except Exception as error:  # TensorFlow and protobuf have no common list of what damage raises
-        brief = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise ClarelError(f"{version} cannot be loaded ({brief}); {remedy}") from error
+        raise ClarelError(f"{version} cannot be loaded ({brief(error)}); {remedy}") from error

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from clarel_tf.errors import ClarelError
+from clarel_tf.errors import ClarelError, brief
 from clarel_tf.serving_transports import (
     Answer,
     GrpcTransport,
@@ -12,7 +12,6 @@ from clarel_tf.serving_transports import (
     RestTransport,
     ServingError,
     Transport,
-    brief,
 )
 
 # Inputs with a row for every image or sentence asked about; all others belong to the whole request.

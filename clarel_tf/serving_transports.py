@@ -15,7 +15,7 @@ import requests
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from clarel_tf.errors import ClarelError
+from clarel_tf.errors import ClarelError, brief
 
 Inputs = Mapping[str, np.ndarray | Sequence[str]]
 Answer = dict[str, np.ndarray]
@@ -117,7 +117,3 @@ def _as_text(value: object) -> str:
     if not isinstance(value, (str, bytes)):
         raise TypeError(f"neither text nor a number: {value!r:.40}")
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def brief(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
