@@ -24,6 +24,7 @@ _RESTART = flags.DEFINE_bool("restart", False, "delete the run in run_dir and be
 
 def main() -> None:
     config = cli.config_from_flags()
+    cli.share_cores(config.training.operations_at_once)
     # TensorFlow takes seconds to import: not before the flags are known to be good.
     distribution = cli.make_distribution(_DISTRIBUTE.value)
     # The chief may have to build the dataset in a folder that all workers share.

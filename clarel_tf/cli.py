@@ -80,6 +80,15 @@ def make_distribution(kind: str) -> Any:
     return made
 
 
+def share_cores(operations: int) -> None:
+    """Leaves each of `operations` its part of the threads, before TensorFlow is imported."""
+    if operations == 1:
+        return  # TensorFlow's own choice: all threads for one operation
+    allowed = os.environ.get("TF_NUM_INTRAOP_THREADS", "")
+    threads = int(allowed) if allowed.isdecimal() else os.cpu_count() or 1
+    os.environ["TF_NUM_INTRAOP_THREADS"] = str(max(1, threads // operations))
+
+
 def config_from_flags() -> Config:
     """The preset or the config file, with every given flag on top."""
     given: dict[str, Any] = {}

@@ -94,6 +94,12 @@ class TrainingConfig:
     decay_every: int = _setting(50_000, "staircase: steps between two decays", low=1)
     decay_factor: float = _setting(0.1, "staircase: factor of each decay", above=0, high=1)
     warmup_steps: int = _setting(0, "cosine: steps of linear warm-up", low=0)
+    operations_at_once: int = _setting(
+        1,
+        "operations that share the cores: with 2 the directions of the LSTM run side by side, "
+        "which suits narrow towers",
+        low=1,
+    )
     log_every: int = _setting(100, "steps between two rows of history.csv", low=1)
     evaluate_every: int = _setting(
         0, "steps between two looks at the validation splits in the first phase (0: none)", low=0

@@ -26,6 +26,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learning_rate": 0.002,
         "schedule": "cosine",
         "warmup_steps": 100,
+        "operations_at_once": 2,
         "checkpoint_every": 1000,
     },
     # Small enough to train on the demo data in a minute.

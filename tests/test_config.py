@@ -2,9 +2,11 @@
 
 import dataclasses
 import json
+import os
 
 import pytest
 
+from clarel_tf import cli
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
 from clarel_tf.presets import PRESETS, preset
@@ -92,3 +94,16 @@ def test_json_with_unknown_keys(values, message):
 def test_unknown_preset():
     with pytest.raises(ClarelError, match="unknown preset 'big'; choose one of: paper, fast, tiny"):
         preset("big")
+
+
+@pytest.mark.parametrize(("allowed", "operations", "left"), [("8", 2, "4"), ("1", 2, "1")])
+def test_operations_at_once_share_the_threads(monkeypatch, allowed, operations, left):
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", allowed)
+    cli.share_cores(operations)
+    assert os.environ["TF_NUM_INTRAOP_THREADS"] == left
+
+
+def test_one_operation_at_once_leaves_the_threads_to_tensorflow(monkeypatch):
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
+    cli.share_cores(1)
+    assert "TF_NUM_INTRAOP_THREADS" not in os.environ
