@@ -22,6 +22,11 @@ _ONE_AT_A_TIME = flags.DEFINE_bool(
     "vary each setting of the grid alone, with every seed",
 )
 _SWEEP_DIR = flags.DEFINE_string("sweep_dir", "sweeps/sweep", "folder of the sweep")
+_VALIDATION_ONLY = flags.DEFINE_bool(
+    "validation_only",
+    False,
+    "compare on the validation splits; nothing is tested",
+)
 _JOBS = flags.DEFINE_integer(
     "jobs", None, "runs at the same time (default: one for every two cores)", lower_bound=1
 )
@@ -49,7 +54,9 @@ def main() -> None:
             name, error = running[done], done.result()
             print(f"  {name}: {error or 'done'}")
             failed += [name] if error else []
-            write_csv(sweep_dir / "sweep.csv", collect(sweep_dir, configs, grid))
+            write_csv(
+                sweep_dir / "sweep.csv", collect(sweep_dir, configs, grid, _VALIDATION_ONLY.value)
+            )
     _draw(sweep_dir, configs, grid, base)
     if failed:
         raise ClarelError(f"{len(failed)} of {len(configs)} runs failed, such as {failed[0]}")
@@ -71,6 +78,7 @@ def _run(config: Config, sweep_dir: Path, name: str, threads: int) -> str | None
     command = [sys.executable, str(Path(__file__).with_name("train_main.py"))]
     command += [f"--config_file={configs / name}.json", f"--run_dir={sweep_dir / name}"]
     command += [f"--data_dir={flags.FLAGS.data_dir}"] if flags.FLAGS.data_dir else []
+    command += ["--validation_only"] if _VALIDATION_ONLY.value else []
     limits = {"TF_NUM_INTRAOP_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
     done = subprocess.run(command, env={**os.environ, **limits}, capture_output=True, text=True)
     if done.returncode == 0:
@@ -80,18 +88,18 @@ def _run(config: Config, sweep_dir: Path, name: str, threads: int) -> str | None
 
 
 def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
-    from clarel_tf.sweep import ablation_table, collect, value_of
+    from clarel_tf.sweep import ablation_table, collect, read_outcome, settings_table, value_of
     from clarel_tf.sweep_figures import alpha_band_figure, save_png, setting_figure
 
-    rows = collect(sweep_dir, configs, grid)
+    rows = collect(sweep_dir, configs, grid, _VALIDATION_ONLY.value)
     if not rows:
         return
     keys = [key for key in grid if key != "seed"]
     curves: dict[str, list] = {}
     for row in rows:
         group = ", ".join(f"{key.rstrip('_')}={row[key]}" for key in keys) or "all seeds"
-        results = files.read_json(sweep_dir / row["run"] / "results.json")
-        curves.setdefault(group, []).append(results["alpha_curve"])
+        outcome = read_outcome(sweep_dir / row["run"], _VALIDATION_ONLY.value)
+        curves.setdefault(group, []).append(outcome["alpha_curve"])
     save_png(alpha_band_figure(curves), sweep_dir / "alpha.png")
     for key in keys:
         # Only along the axis: all other settings as in the base config, if any run has that.
@@ -101,9 +109,12 @@ def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
             along = at_base if other != key and at_base else along
         if len({row[key] for row in along}) > 1 and not isinstance(along[0][key], str):
             save_png(setting_figure(along, key), sweep_dir / f"{key.rstrip('_')}.png")
-    table = ablation_table(rows, base)
-    files.write_text(sweep_dir / "ablation.md", table)
-    print(f"\n{table}\nWritten: {sweep_dir}/sweep.csv, ablation.md and the figures beside it")
+    if _VALIDATION_ONLY.value:
+        name, table = "validation.md", settings_table(rows, keys)
+    else:
+        name, table = "ablation.md", ablation_table(rows, base)
+    files.write_text(sweep_dir / name, table)
+    print(f"\n{table}\nWritten: {sweep_dir}/sweep.csv, {name} and the figures beside it")
 
 
 if __name__ == "__main__":

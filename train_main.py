@@ -8,6 +8,7 @@ import contextlib
 from absl import flags
 
 from clarel_tf import cli
+from clarel_tf.errors import ClarelError
 
 _RUN_DIR = flags.DEFINE_string("run_dir", None, "folder of the run (default: runs/<dataset>)")
 _REPEATS = flags.DEFINE_integer(
@@ -19,11 +20,18 @@ _DISTRIBUTE = flags.DEFINE_enum(
     ("none", "mirrored", "multi_worker"),
     "devices that share each batch: one, all of this machine, or those of the workers in TF_CONFIG",
 )
+_VALIDATION_ONLY = flags.DEFINE_bool(
+    "validation_only",
+    False,
+    "stop when alpha is chosen, before anything is tested; without this flag the run goes on",
+)
 _RESTART = flags.DEFINE_bool("restart", False, "delete the run in run_dir and begin anew")
 
 
 def main() -> None:
     config = cli.config_from_flags()
+    if _VALIDATION_ONLY.value and _REPEATS.value > 1:
+        raise ClarelError("--validation_only is for one run; sweep_main.py has it for several")
     cli.share_cores(config.training.operations_at_once)
     # TensorFlow takes seconds to import: not before the flags are known to be good.
     distribution = cli.make_distribution(_DISTRIBUTE.value)
@@ -31,9 +39,9 @@ def main() -> None:
     with distribution.chief_first() if distribution else contextlib.nullcontext():
         builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
     from clarel_tf.dataset_loading import class_names
-    from clarel_tf.experiment import run_experiment
+    from clarel_tf.experiment import run_experiment, run_validation
     from clarel_tf.repeats import follow_repeats, repeats_table, run_repeats
-    from clarel_tf.results_table import results_table
+    from clarel_tf.results_table import results_table, validation_table
 
     if distribution and not distribution.is_chief:
         follow_repeats(config, splits, _REPEATS.value, distribution)
@@ -42,11 +50,13 @@ def main() -> None:
         return
     run_dir = _RUN_DIR.value or f"runs/{config.dataset}"
     names = class_names(builder)
-    how = {"class_names": names, "restart": _RESTART.value, "distribution": distribution}
-    if _REPEATS.value > 1:
-        print(repeats_table(run_repeats(config, splits, run_dir, _REPEATS.value, **how)))
+    how = {"restart": _RESTART.value, "distribution": distribution}
+    if _VALIDATION_ONLY.value:
+        print(validation_table(run_validation(config, splits, run_dir, **how)))
+    elif _REPEATS.value > 1:
+        print(repeats_table(run_repeats(config, splits, run_dir, _REPEATS.value, names, **how)))
     else:
-        print(results_table(run_experiment(config, splits, run_dir, **how)))
+        print(results_table(run_experiment(config, splits, run_dir, names, **how)))
     if distribution:
         distribution.finish()
     print(f"\nRun folder: {run_dir}")

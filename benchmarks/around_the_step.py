@@ -32,7 +32,7 @@ started = time.perf_counter()
 import keras
 import numpy as np
 import tensorflow_datasets as tfds
-from clarel_tf import dataset_loading, experiment, presets, training
+from clarel_tf import dataset_loading, phase, presets, training
 from clarel_tf.protocol import apply_protocol
 from clarel_tf.vocabulary import build_vocabulary
 tfds.disable_progress_bar()
@@ -43,7 +43,7 @@ prepared = time.perf_counter()
 split = apply_protocol(dataset_loading.load_splits(builder), "clean")["train"]
 classes = np.unique(split.labels)
 words = build_vocabulary(caption for captions in split.captions for caption in captions)
-model = experiment.build_model(settings, words, split, len(classes))
+model = phase.build_model(settings, words, split, len(classes))
 first = []
 
 class Clock(keras.callbacks.Callback):

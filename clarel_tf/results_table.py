@@ -6,16 +6,25 @@ from typing import Any
 def results_table(results: dict[str, Any]) -> str:
     """ZSL, and u, s, H with alpha = 0 and with the chosen alpha, in percent."""
     dataset = "/".join(filter(None, [results["dataset"], results["dataset_config"]]))
-    lines = [
+    title = (
         f"Test splits of {dataset}, {results['protocol']} protocol, seed {results['seed']}, "
-        f"{results['steps']} steps; per-class top-1 in percent",
-        "",
-        f"{'':24}{'u':>8}{'s':>8}{'H':>8}",
-    ]
-    chosen = f"alpha = {results['alpha']:.4g} (chosen)"
-    for name, scores in (("alpha = 0", results["gzsl_alpha0"]), (chosen, results["gzsl"])):
-        lines.append(f"{name:24}{scores['u']:8.1f}{scores['s']:8.1f}{scores['h']:8.1f}")
-    lines += ["", f"ZSL (unseen classes alone): {results['zsl']['top1']:.1f}"]
+        f"{results['steps']} steps; per-class top-1 in percent"
+    )
+    return _scores_table(title, results, results["alpha"])
+
+
+def validation_table(calibration: dict[str, Any]) -> str:
+    """The same of the validation splits, which alpha was chosen on."""
+    title = "Validation splits; per-class top-1 in percent"
+    return _scores_table(title, calibration["validation"], calibration["alpha"])
+
+
+def _scores_table(title: str, scores: dict[str, Any], alpha: float) -> str:
+    lines = [title, "", f"{'':24}{'u':>8}{'s':>8}{'H':>8}"]
+    chosen = f"alpha = {alpha:.4g} (chosen)"
+    for name, gzsl in (("alpha = 0", scores["gzsl_alpha0"]), (chosen, scores["gzsl"])):
+        lines.append(f"{name:24}{gzsl['u']:8.1f}{gzsl['s']:8.1f}{gzsl['h']:8.1f}")
+    lines += ["", f"ZSL (unseen classes alone): {scores['zsl']['top1']:.1f}"]
     return "\n".join(lines)
 
 

@@ -74,23 +74,42 @@ def _around(base: Config, grid: dict[str, list[Any]]) -> Iterator[dict[str, Any]
                 yield {name: value_of(config, name) for name in grid}
 
 
-def collect(sweep_dir: Path, configs: dict[str, Config], grid: dict[str, list[Any]]) -> list[dict]:
+def collect(
+    sweep_dir: Path,
+    configs: dict[str, Config],
+    grid: dict[str, list[Any]],
+    validation_only: bool = False,
+) -> list[dict]:
     """One row for every finished run: its settings in the grid, and its measures."""
     rows = []
     for name, config in configs.items():
-        folder = RunFolder(sweep_dir / name)
-        if not folder.results_path.exists():
+        outcome = read_outcome(sweep_dir / name, validation_only)
+        if outcome is None:
             continue
-        results = checksums.read_json(folder.results_path, MAKE_AGAIN)
-        gzsl, plain = results["gzsl"], results["gzsl_alpha0"]
+        gzsl, plain = outcome["gzsl"], outcome["gzsl_alpha0"]
         row = {key: value_of(config, key) for key in grid}
-        row |= {"run": name, "dataset": results["dataset"], "protocol": results["protocol"]}
-        row |= {"seed": results["seed"], "steps": results["steps"]}
-        row |= {"zsl": results["zsl"]["top1"], "alpha": results["alpha"]}
-        row |= {"ausuc": results["ausuc"]}
+        row |= {"run": name, "dataset": config.dataset, "protocol": config.protocol}
+        row |= {"seed": config.seed, "steps": outcome.get("steps", config.training.steps)}
+        row |= {"splits": "validation" if validation_only else "test"}
+        row |= {"zsl": outcome["zsl"]["top1"], "alpha": outcome["alpha"]}
+        row |= {"ausuc": outcome["ausuc"]}
         row |= {key: gzsl[key] for key in "ush"} | {f"{key}0": plain[key] for key in "ush"}
         rows.append(row)
     return rows
+
+
+def read_outcome(run_dir: Path, validation_only: bool = False) -> dict[str, Any] | None:
+    """The measures of a run, its alpha and the curve that this was chosen by; None if unfinished.
+
+    Args:
+      validation_only: the measures on the validation splits instead of those on the test splits.
+    """
+    folder = RunFolder(run_dir)
+    path = folder.calibration_path if validation_only else folder.results_path
+    if not path.exists():
+        return None
+    outcome = checksums.read_json(path, MAKE_AGAIN)
+    return outcome | outcome["validation"] if validation_only else outcome
 
 
 def value_of(config: Config, name: str) -> Any:
@@ -139,6 +158,17 @@ def ablation_table(rows: list[dict], base: Config) -> str:
             name = "chosen" if with_alpha else "0"
             settings = f"{group['lambda_']} | {group['kappa']} | {group['runs']}"
             lines.append(f"| {name} | {settings} | {ours} | {theirs} |")
+    return "\n".join(lines) + "\n"
+
+
+def settings_table(rows: list[dict], keys: Sequence[str]) -> str:
+    """Markdown: ZSL, H without and with the chosen alpha, and AUSUC of every group of settings."""
+    names = [key.rstrip("_") for key in keys] + ["runs", "ZSL", "H at 0", "H", "AUSUC"]
+    lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
+    for group in averaged(rows, keys):
+        cells = [str(group[key]) for key in (*keys, "runs")]
+        cells += [_with_interval(group[name]) for name in ("zsl", "h0", "h", "ausuc")]
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 

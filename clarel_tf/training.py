@@ -16,6 +16,7 @@ from clarel_tf.dataset_loading import Split
 from clarel_tf.distribution import Distribution
 from clarel_tf.errors import ClarelError
 from clarel_tf.input_pipeline import training_batches
+from clarel_tf.memory import give_back_free_memory
 from clarel_tf.model import METRICS, Clarel
 from clarel_tf.optimization import make_optimizer, make_schedule, schedule_value
 from clarel_tf.replicated_training import ReplicatedModel
@@ -156,6 +157,8 @@ class StepRecorder(keras.callbacks.Callback):
             self._look_at_validation()
         if saves:
             self._checkpoints.save(self.model, self._step)
+        if saves or looks:
+            give_back_free_memory()
 
     def close(self) -> None:
         """Leaves the progress bar and the event file in order, also after an error."""

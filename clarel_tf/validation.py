@@ -13,6 +13,7 @@ from clarel_tf.distances import pairwise_distances_numpy
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import EmbeddedQueries, embed_queries
 from clarel_tf.model import Clarel
+from clarel_tf.seen_unseen_curve import area_under, seen_unseen_curve
 
 # More distances than this are not needed to fit one number.
 _MOST_DISTANCES = 50_000_000
@@ -41,6 +42,7 @@ def calibrate(
             "zsl": {"top1": evaluation.zsl()},
             "gzsl": evaluation.gzsl(alpha),
             "gzsl_alpha0": evaluation.gzsl(0.0),
+            "ausuc": area_under(*seen_unseen_curve(*evaluation)),
             **calibration_errors(distances, temperature),
         },
         "alpha_curve": curve,

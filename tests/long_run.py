@@ -2,8 +2,8 @@
 
 python tests/long_run.py --seconds=3600 --folder=FOLDER --data_dir=DATA_DIR
 
-After every look at the validation splits a line of JSON goes to standard output: seconds, step,
-resident memory, open files, and how often a graph was traced so far.
+Before every look at the validation splits a line of JSON goes to standard output: seconds, step,
+resident memory and its peak, open files, and how often a graph was traced so far.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import keras
 import numpy as np
 
 from clarel_tf.dataset_loading import Split, get_builder, load_splits
-from clarel_tf.experiment import build_model
+from clarel_tf.phase import build_model
 from clarel_tf.presets import preset
 from clarel_tf.protocol import apply_protocol
 from clarel_tf.training import train
@@ -48,6 +48,11 @@ class Watch:
         model.train_step = counted
 
     def look(self) -> dict[str, float]:
+        # Before it evaluates: 200 steps after the one before, whose garbage counts if it is kept.
+        seconds = time.monotonic() - self._started
+        self._write_down(seconds)
+        if seconds > self._seconds:
+            raise TimeIsUp
         chosen = calibrate(
             self._model,
             self._splits["val_seen"],
@@ -55,19 +60,6 @@ class Watch:
             [self._splits["train"]],
         )
         self._looks += 1
-        seconds = time.monotonic() - self._started
-        embedders = (self._model._embed_image_batch, self._model._embed_token_batch)
-        sample = {
-            "seconds": round(seconds, 1),
-            "step": self._looks * LOOK_EVERY,
-            "resident_kb": resident_kilobytes(),
-            "open_files": len(os.listdir("/proc/self/fd")),
-            "traces": self._train_traces
-            + sum(embedder.experimental_get_tracing_count() for embedder in embedders),
-        }
-        print(json.dumps(sample), flush=True)
-        if seconds > self._seconds:
-            raise TimeIsUp
         validation = chosen["validation"]
         return {
             "zsl": validation["zsl"]["top1"],
@@ -76,10 +68,25 @@ class Watch:
             **validation["gzsl"],
         }
 
+    def _write_down(self, seconds: float) -> None:
+        embedders = (self._model._embed_image_batch, self._model._embed_token_batch)
+        sample = {
+            "seconds": round(seconds, 1),
+            "evaluations": self._looks,
+            "step": (self._looks + 1) * LOOK_EVERY,
+            "resident_kb": kilobytes("VmRSS"),
+            "peak_kb": kilobytes("VmHWM"),
+            "open_files": len(os.listdir("/proc/self/fd")),
+            "traces": self._train_traces
+            + sum(embedder.experimental_get_tracing_count() for embedder in embedders),
+        }
+        print(json.dumps(sample), flush=True)
 
-def resident_kilobytes() -> int:
+
+def kilobytes(field: str) -> int:
+    """A size that the kernel knows of this process, such as VmRSS."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(status.split("VmRSS:")[1].split()[0])
+    return int(status.split(f"{field}:")[1].split()[0])
 
 
 def main() -> None:

@@ -60,7 +60,10 @@ def free_addresses(number: int) -> list[str]:
 
 @contextlib.contextmanager
 def processes(command: list[str], cwd: Path, workers: int = 0):
-    """`command` as the workers of a cluster on this machine; or once, without a cluster."""
+    """`command` as the workers of a cluster on this machine; or once, without a cluster.
+
+    `{worker}` in the command or in the folder becomes the worker's number.
+    """
     addresses = free_addresses(workers)
     started = []
     for index in range(max(workers, 1)):
@@ -69,9 +72,8 @@ def processes(command: list[str], cwd: Path, workers: int = 0):
             task = {"type": "worker", "index": index}
             env["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        started.append(
-            subprocess.Popen([sys.executable, *map(str, command)], cwd=cwd, env=env, **pipes)
-        )
+        own = [str(part).replace("{worker}", str(index)) for part in (cwd, *command)]
+        started.append(subprocess.Popen([sys.executable, *own[1:]], cwd=own[0], env=env, **pipes))
     try:
         yield started
     finally:
@@ -176,6 +178,24 @@ def test_a_worker_that_dies_stops_the_job_and_the_same_command_resumes_it(tmp_pa
     assert "going on after step" in outputs[0]
     assert_same_run(folder, unbroken, tolerance=1e-6)
     assert (folder / "results.json").read_text() == (unbroken / "results.json").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("differs", ["settings", "data"])
+def test_workers_that_would_train_differently_are_refused(tmp_path, demo_data_dir, differs):
+    for worker in range(2):
+        (tmp_path / str(worker)).mkdir()
+        vectors = f"bird 1 2 3\nred 4 5 {6 + worker * (differs == 'data')}\n"
+        (tmp_path / str(worker) / "vectors.txt").write_text(vectors)
+    command = [TESTS.parent / "train_main.py", f"--data_dir={demo_data_dir}", *SMALL]
+    command += ["--distribute=multi_worker", "--word_vectors=vectors.txt", "--run_dir=run"]
+    command += ["--seed={worker}"] if differs == "settings" else []
+    with processes(command, tmp_path / "{worker}", workers=2) as started:
+        messages = [process.communicate(timeout=300)[1] for process in started]
+    for process, err in zip(started, messages, strict=True):
+        assert process.returncode == 1
+        assert "error: the workers have different settings or different data" in err
+        assert "Traceback" not in err
 
 
 def wait_for(path: Path, started: list[subprocess.Popen]) -> None:

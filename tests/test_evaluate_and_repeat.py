@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiment import build_model
+from clarel_tf.phase import build_model
 from clarel_tf.repeats import mean_and_interval
 from clarel_tf.validation import calibrate
 from clarel_tf.vocabulary import build_vocabulary

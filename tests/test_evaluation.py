@@ -9,7 +9,7 @@ import pytest
 from clarel_tf.embedding import EmbeddedSplit
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import distance_blocks, embed_queries
-from clarel_tf.experiment import build_model
+from clarel_tf.phase import build_model
 from clarel_tf.protocol import apply_protocol
 from clarel_tf.prototypes import distances_without_own_captions, make_prototypes
 from clarel_tf.vocabulary import build_vocabulary

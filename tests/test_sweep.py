@@ -1,6 +1,7 @@
 """sweep_main.py in a real process, and the tables it makes."""
 
 import csv
+import json
 import os
 import subprocess
 import sys
@@ -90,10 +91,30 @@ def test_program(tmp_path, demo_data_dir):
             [*command, *more], capture_output=True, text=True, timeout=400, env=dict(os.environ)
         )
 
+    def read_rows():
+        with open(sweep_dir / "sweep.csv", newline="") as handle:
+            return list(csv.DictReader(handle))
+
+    # A look at validation tests nothing, and the sweep goes on from there.
+    looked = run("--grid=kappa=0,0.5", "--validation_only")
+    assert looked.returncode == 0, looked.stderr
+    assert not list(sweep_dir.rglob("results.json"))
+    calibrations = [
+        json.loads((sweep_dir / r["run"] / "validation" / "calibration.json").read_text())
+        for r in read_rows()
+    ]
+    assert {r["splits"] for r in read_rows()} == {"validation"}
+    for r, calibration in zip(read_rows(), calibrations, strict=True):
+        assert float(r["h"]) == calibration["validation"]["gzsl"]["h"]
+    mean_h = calibrations[1]["validation"]["gzsl"]["h"]
+    assert f"| {mean_h:.1f} |" in (sweep_dir / "validation.md").read_text().splitlines()[3]
+
     done = run("--grid=kappa=0,0.5")
     assert done.returncode == 0, done.stderr
-    with open(sweep_dir / "sweep.csv", newline="") as handle:
-        rows = list(csv.DictReader(handle))
+    rows = read_rows()
+    assert {r["splits"] for r in rows} == {"test"}
+    for r, calibration in zip(rows, calibrations, strict=True):
+        assert float(r["alpha"]) == calibration["alpha"]
     assert [r["kappa"] for r in rows] == ["0.0", "0.5"]
     assert all(0 <= float(r["h"]) <= 100 for r in rows)
     # Equal passes: the model that is tested took its 8 steps times 1,560 / 965 images.

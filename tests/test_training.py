@@ -10,9 +10,9 @@ import pytest
 from clarel_tf.checkpoints import CheckpointFolder
 from clarel_tf.config import Config, TrainingConfig
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiment import build_model, phase_config
 from clarel_tf.input_pipeline import training_batches
 from clarel_tf.optimization import make_optimizer, make_schedule
+from clarel_tf.phase import build_model, phase_config
 from clarel_tf.training import StepRecorder, train
 from clarel_tf.training_history import HISTORY_COLUMNS, read_history
 from clarel_tf.vocabulary import Tokenizer, build_vocabulary
