@@ -61,8 +61,11 @@ class CaptionDraws:
     def prototypes(self, draw: int, count_index: int) -> np.ndarray:
         """float32 [C, E]: prototypes of `counts[count_index]` captions, or of all a class has."""
         sums = self._sums[draw, : count_index + 1].sum(axis=0)
-        used = np.minimum(self._available, self.counts[count_index])
-        return sums / used[:, np.newaxis].astype(np.float32)
+        return sums / self.used(count_index)[:, np.newaxis].astype(np.float32)
+
+    def used(self, count_index: int) -> np.ndarray:
+        """int [C]: captions in each of these prototypes."""
+        return np.minimum(self._available, self.counts[count_index])
 
     def curve(self, queries: EmbeddedQueries, alpha: float) -> list[dict[str, float]]:
         """Mean and standard deviation over the draws of ZSL, u, s and H, for each number."""

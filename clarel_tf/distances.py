@@ -26,6 +26,25 @@ def pairwise_distances(a: tf.Tensor, b: tf.Tensor, b_squares: tf.Tensor | None =
     return tf.sqrt(tf.maximum(squares, EPSILON))
 
 
+def distances_to_true_means(distances: tf.Tensor, counts: tf.Tensor, scatter: float) -> tf.Tensor:
+    """Distances to means of few points, as they would be to the means of very many.
+
+    The mean of n points misses the true mean by a squared distance of scatter / n, on average, and
+    in a direction that has nothing to do with the query: it is farther from every query by that
+    much, and beside the mean of hundreds of points it would hardly ever be the nearest.
+
+    Args:
+      distances: float32 [N, M].
+      counts: int [M], points in each mean.
+      scatter: mean squared distance of a point from the true mean of its kind.
+
+    Returns:
+      float32 [N, M].
+    """
+    excess = scatter / tf.cast(counts, distances.dtype)
+    return tf.sqrt(tf.maximum(tf.square(distances) - excess, EPSILON))
+
+
 def pairwise_distances_numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The same on arrays: [N, E], [M, E] -> [N, M]."""
     distances = a @ b.T
@@ -35,3 +54,10 @@ def pairwise_distances_numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     distances += np.einsum("ij,ij->i", b, b)
     np.maximum(distances, EPSILON, out=distances)
     return np.sqrt(distances, out=distances)
+
+
+def distances_to_true_means_numpy(
+    distances: np.ndarray, counts: np.ndarray, scatter: float
+) -> np.ndarray:
+    """`distances_to_true_means` on arrays: [N, M], counts [M] -> [N, M]."""
+    return np.sqrt(np.maximum(np.square(distances) - scatter / counts, EPSILON))

@@ -19,6 +19,7 @@ from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import queries_from
 from clarel_tf.export_versions import MODELS, checksums_path, next_version
 from clarel_tf.model import Clarel
+from clarel_tf.prototypes import CaptionScatter
 from clarel_tf.serving_functions import (
     Calibration,
     Gallery,
@@ -116,8 +117,9 @@ def _classifier_endpoints(
     k: int,
     gallery_split: str | None,
 ) -> dict[str, Endpoint]:
-    embedded = [embed_split(model, splits[n]) for n in ("test_seen", "test_unseen", "trainval")]
-    queries = queries_from(*embedded)
+    scatter = CaptionScatter()
+    order = ("test_seen", "test_unseen", "trainval")
+    queries = queries_from(*(embed_split(model, splits[name], [scatter]) for name in order))
     classifier = PrototypeClassifier(
         model,
         queries.prototypes.means(),
@@ -125,6 +127,7 @@ def _classifier_endpoints(
         queries.is_seen,
         Calibration(results["alpha"], results["temperature"], results["none_of_these"]["distance"]),
         k,
+        caption_scatter=scatter.result(queries.prototypes),
     )
     features, size = _features(model), model.model_settings.embedding_size
     sentences, names = _strings("sentences"), _strings("class_names")

@@ -10,6 +10,8 @@ from clarel_tf.dataset_loading import Split
 from clarel_tf.embedding import embed_split
 from clarel_tf.evaluation import EmbeddedQueries, Evaluation, queries_from
 from clarel_tf.model import Clarel
+from clarel_tf.new_classes import SENTENCE_COUNTS, new_class_curve
+from clarel_tf.prototypes import CaptionScatter
 from clarel_tf.retrieval import (
     NearestCaptions,
     RetrievalRecall,
@@ -43,7 +45,10 @@ def evaluate_fully(
     caption_labels = np.concatenate(
         [np.repeat(split.labels, [len(own) for own in split.captions]) for split in order]
     )
-    draws = CaptionDraws(caption_labels, classes, model.model_settings.embedding_size, seed=seed)
+    width = model.model_settings.embedding_size
+    draws = CaptionDraws(caption_labels, classes, width, seed=seed)
+    few = CaptionDraws(caption_labels, classes, width, seed=seed, counts=SENTENCE_COUNTS)
+    scatter = CaptionScatter()
     recalls = {
         split.name: RetrievalRecall(model.embed_images(split.image_features))
         for split in (seen, unseen)
@@ -51,9 +56,9 @@ def evaluate_fully(
     chosen = np.random.default_rng(seed).permutation(len(unseen))[:_EXAMPLE_CANDIDATES]
     nearest = NearestCaptions(model.embed_images(unseen.image_features[chosen]))
     queries = queries_from(
-        embed_split(model, seen, [draws, recalls[seen.name]]),
-        embed_split(model, unseen, [draws, recalls[unseen.name], nearest]),
-        embed_split(model, support, [draws]),
+        embed_split(model, seen, [draws, few, scatter, recalls[seen.name]]),
+        embed_split(model, unseen, [draws, few, scatter, recalls[unseen.name], nearest]),
+        embed_split(model, support, [draws, few, scatter]),
     )
     alpha = calibration["alpha"]
     evaluation = queries.evaluate()
@@ -70,6 +75,7 @@ def evaluate_fully(
             rescaled_distances(queries, alpha), calibration["temperature"]
         ),
         "captions_curve": draws.curve(queries, alpha),
+        "new_class_curve": new_class_curve(few, queries, alpha, scatter.result(queries.prototypes)),
         "seen_unseen_curve": _thinned(u, s),
         "confusions": [
             {"true": class_names[true], "predicted": class_names[given], "percent": percent}

@@ -50,6 +50,23 @@ def make_prototypes(splits: Sequence[EmbeddedSplit]) -> Prototypes:
     return Prototypes(classes, sums, counts)
 
 
+class CaptionScatter:
+    """Sees every caption of the prototypes once; tells how far captions lie from their class."""
+
+    def __init__(self):
+        self._squares = 0.0
+
+    def add(self, embeddings: np.ndarray, instances: np.ndarray) -> None:
+        """Takes captions, float32 [b, E]; whose they are does not matter."""
+        self._squares += float(np.einsum("ij,ij->", embeddings, embeddings, dtype=np.float64))
+
+    def result(self, prototypes: Prototypes) -> float:
+        """Mean squared distance of a caption from the true mean of its class (unbiased)."""
+        of_means = np.square(prototypes.sums).sum(axis=1) / prototypes.counts
+        freedom = int(prototypes.counts.sum()) - len(prototypes.counts)
+        return max(0.0, self._squares - float(of_means.sum())) / max(1, freedom)
+
+
 def distances_without_own_captions(queries: EmbeddedSplit, prototypes: Prototypes) -> np.ndarray:
     """Distance of each image to its own class's prototype made without the image's own captions.
 

@@ -40,6 +40,10 @@ def evaluation_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str
     for point in evaluation["captions_curve"]:
         values = "".join(f"{point[key]:8.1f}" for key in ("h", "h_std", "zsl", "zsl_std"))
         lines.append(f"{point['captions']:<16}{values}")
+    lines += ["", f"{'sentences of a new class':28}{'accuracy':>10}{'precision':>11}"]
+    for point in evaluation["new_class_curve"]:
+        values = f"{point['accuracy']:10.1f}{point['precision']:11.1f}"
+        lines.append(f"{point['sentences']:<28}{values}")
     lines += ["", f"{'retrieval':28}{'@1':>8}{'@5':>8}{'@10':>8}"]
     for split, directions in evaluation["retrieval"].items():
         for direction, recalls in directions.items():

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from clarel_tf.distances import pairwise_distances
+from clarel_tf.distances import distances_to_true_means, pairwise_distances
 from clarel_tf.model import Clarel
 from clarel_tf.nearest import Nearest, add_candidates, nearest_in_blocks, no_candidates
 
@@ -58,6 +58,7 @@ class PrototypeClassifier:
         calibration: Calibration,
         k: int = 5,
         block: int = 8_192,
+        caption_scatter: float = 0.0,
     ):
         """Takes what it answers from.
 
@@ -66,7 +67,10 @@ class PrototypeClassifier:
           is_seen: bool [C].
           k: classes in an answer.
           block: classes that are looked at together; more of them take more memory.
+          caption_scatter: mean squared distance of a caption from the mean of its class; a class of
+            few sentences would lose against the stored ones without it.
         """
+        self._caption_scatter = caption_scatter
         self._model, self._calibration, self._k, self._block = model, calibration, k, block
         self._prototypes = tf.Variable(prototypes, trainable=False, name="prototypes")
         squares = np.einsum("ij,ij->i", prototypes, prototypes)
@@ -96,10 +100,11 @@ class PrototypeClassifier:
         """
         images = embed_images(self._model, image_features)
         alpha = tf.fill([tf.shape(images)[0]], self._calibration.alpha)
-        new = self.embed_prototypes(sentences, class_names)
-        distances = pairwise_distances(images, new["prototype"])
+        names, means, counts = self._means_of(sentences, class_names)
+        distances = pairwise_distances(images, means)
+        distances = distances_to_true_means(distances, counts, self._caption_scatter)
         found = self._add(self._among_stored(images, alpha), distances, tf.size(self._class_names))
-        return self._answer(found, tf.concat([self._class_names, new["class_name"]], axis=0))
+        return self._answer(found, tf.concat([self._class_names, names], axis=0))
 
     def embed_prototypes(self, sentences: tf.Tensor, class_names: tf.Tensor) -> Answer:
         """The prototypes of the classes that S sentences describe, in the order of first mention.
@@ -110,16 +115,21 @@ class PrototypeClassifier:
         Returns:
           class_name: string [N]; prototype: float32 [N, E].
         """
+        names, means, _ = self._means_of(sentences, class_names)
+        return {"class_name": names, "prototype": means}
+
+    def _means_of(
+        self, sentences: tf.Tensor, class_names: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """(names, string [N]; means, float32 [N, E]; sentences in each, int32 [N])."""
         check = tf.debugging.assert_equal(
             tf.size(sentences), tf.size(class_names), "one class name is needed for each sentence"
         )
         with tf.control_dependencies([check]):  # before what would fail with another message
             class_names = tf.identity(class_names)
         names, rows, counts = tf.unique_with_counts(class_names)
-        sums = tf.math.unsorted_segment_sum(
-            embed_texts(self._model, sentences), rows, tf.size(names)
-        )
-        return {"class_name": names, "prototype": sums / tf.cast(counts, tf.float32)[:, tf.newaxis]}
+        embedded = embed_texts(self._model, sentences)
+        return names, tf.math.unsorted_segment_mean(embedded, rows, tf.size(names)), counts
 
     def classify_with_prototypes(
         self, image_features: tf.Tensor, prototypes: tf.Tensor, class_names: tf.Tensor

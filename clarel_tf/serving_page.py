@@ -53,5 +53,7 @@ Ask it, by REST (gRPC is on port 8500):
 An answer is class_name, distance and probability [B, {k}], nearest first, and accepted [B].
 `accepted` is false where even the best class is too far away to be believed. In
 `classify_with_new_classes` each sentence describes the class that stands at its place in
-`class_names`; new classes compete with the stored ones without having been trained.{gallery}
+`class_names`; new classes compete with the stored ones without having been trained. A mean of few
+sentences lies farther from every image than one of many; its distance is corrected for that, so one
+sentence is enough to take part, and more make the class sharper.{gallery}
 """

@@ -1,0 +1,98 @@
+"""New classes of few sentences: their distances, and what the evaluation says of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clarel_tf.caption_draws import CaptionDraws
+from clarel_tf.distances import distances_to_true_means, distances_to_true_means_numpy
+from clarel_tf.embedding import EmbeddedSplit
+from clarel_tf.evaluation import queries_from
+from clarel_tf.new_classes import new_class_curve
+from clarel_tf.prototypes import CaptionScatter, make_prototypes
+
+
+def test_corrected_distances_by_hand():
+    # Squares 25 and 36; a scatter of 18 makes 2 sentences miss by 9, and 1 sentence by 18.
+    distances = np.array([[5.0, 6.0]], np.float32)
+    expected = [[4.0, np.sqrt(18.0)]]
+    for corrected in (distances_to_true_means, distances_to_true_means_numpy):
+        np.testing.assert_allclose(corrected(distances, np.array([2, 1]), 18.0), expected, 1e-6)
+    # Never below the smallest distance that there is.
+    assert 0 < distances_to_true_means_numpy(distances, np.array([1, 1]), 100.0).max() < 1e-5
+
+
+def test_the_correction_is_right_on_average():
+    rng = np.random.default_rng(0)
+    true_mean, query = rng.normal(size=64), rng.normal(size=64)
+    for n in (1, 2, 10):
+        means = (true_mean + rng.normal(size=(4000, n, 64))).mean(axis=1)
+        squares = np.square(means - query).sum(axis=1)
+        corrected = distances_to_true_means_numpy(np.sqrt(squares)[np.newaxis], n, 64.0)
+        # The scatter of 64 standard normals is 64; the mean of 4000 draws is right within 1 %.
+        assert np.square(corrected).mean() == pytest.approx(
+            np.square(true_mean - query).sum(), rel=0.01
+        )
+
+
+def test_scatter_by_hand():
+    # Class 0 at 0 and 2, class 1 at 5, 5 and 8: squares about their means of 1 and 6 are 2 and 6,
+    # over 5 - 2 degrees of freedom.
+    captions = np.array([[0.0], [2.0], [5.0], [5.0], [8.0]], np.float32)
+    scatter = CaptionScatter()
+    scatter.add(captions[:3], np.arange(3))
+    scatter.add(captions[3:], np.arange(2))
+    labels = np.array([0, 1])
+    split = EmbeddedSplit(labels, np.zeros((2, 1)), np.array([[2.0], [18.0]]), np.array([2, 3]))
+    assert scatter.result(make_prototypes([split])) == pytest.approx(8 / 3)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 1.5]))
+def test_equals_a_loop_that_takes_classes_out_one_by_one(seed, scatter):
+    rng = np.random.default_rng(seed)
+    width, alpha = 3, 0.2
+    labels = {"seen": np.arange(8) % 2, "unseen": np.arange(9) % 3 + 2}
+    centres = rng.normal(size=(5, width)) * 2
+    captions = {
+        name: (centres[own][:, np.newaxis] + rng.normal(size=(len(own), 2, width))).astype("f4")
+        for name, own in labels.items()
+    }
+    images = {
+        name: (centres[own] + rng.normal(size=(len(own), width))).astype("f4")
+        for name, own in labels.items()
+    }
+    queries = queries_from(
+        *(
+            EmbeddedSplit(own, images[name], captions[name].sum(axis=1), np.full(len(own), 2))
+            for name, own in labels.items()
+        )
+    )
+    of_captions = np.repeat(np.concatenate(list(labels.values())), 2)
+    draws = CaptionDraws(of_captions, np.arange(5), width, draws=1, seed=seed, counts=(1, 3, 99))
+    for name in labels:
+        flat = captions[name].reshape(-1, width)
+        draws.add(flat, np.arange(len(flat)))
+
+    stored = queries.prototypes.means()
+    for index, point in enumerate(new_class_curve(draws, queries, alpha, scatter)):
+        shares, hits, taken = [], 0, 0
+        for new in (2, 3, 4):
+            described = draws.prototypes(0, index)[new]
+            own_hits = own_images = 0
+            for name in labels:
+                for image, label in zip(images[name], labels[name], strict=True):
+                    square = np.sum((image - described) ** 2) - scatter / draws.used(index)[new]
+                    rivals = [
+                        np.linalg.norm(image - stored[c]) * (1 + alpha if c < 2 else 1)
+                        for c in range(5)
+                        if c != new
+                    ]
+                    takes = np.sqrt(max(square, 1e-12)) < min(rivals)
+                    own_hits += takes and label == new
+                    own_images += label == new
+                    taken += takes
+            shares.append(own_hits / own_images)
+            hits += own_hits
+        assert point["accuracy"] == pytest.approx(100 * np.mean(shares))
+        assert point["precision"] == pytest.approx(100 * hits / max(1, taken))
