@@ -118,6 +118,12 @@ class Config:
         "validation: 'clean' leaves every test_seen image out of it, 'paper' does not",
         choices=("clean", "paper"),
     )
+    alpha_transfer: str = _setting(
+        "value",
+        "alpha for the model that is tested: the 'value' that was chosen, as in the paper, or the "
+        "same 'offset', which allows for distances that have grown",
+        choices=("value", "offset"),
+    )
     word_vectors: str = _setting(
         "", "word2vec, GloVe or fastText file, plain or .gz (empty: embeddings are learned)"
     )

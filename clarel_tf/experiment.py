@@ -142,7 +142,9 @@ def _test(
     """Trains on trainval, measures on the test splits, and writes what came out."""
     final = phase_config(config, splits, "trainval")
     model = train_phase(final, splits["trainval"], folder.path, "2/2 trainval", distribution)
-    evaluation = evaluate_fully(model, splits, calibration, class_names, config.seed)
+    evaluation = evaluate_fully(
+        model, splits, calibration, class_names, config.seed, config.alpha_transfer
+    )
     checksums.write_json(folder.evaluation_path, evaluation)
     results = {
         "dataset": config.dataset,
@@ -150,7 +152,8 @@ def _test(
         "protocol": config.protocol,
         "seed": config.seed,
         "steps": final.training.steps,
-        **{key: calibration[key] for key in ("alpha", "temperature", "none_of_these")},
+        **evaluation["chosen"],
+        "alpha_on_validation": calibration["alpha"],
         **evaluation["prototypes"]["all"],
         "validation": calibration["validation"],
         "alpha_curve": calibration["alpha_curve"],

@@ -11,7 +11,7 @@ from clarel_tf.embedding import embed_split
 from clarel_tf.evaluation import EmbeddedQueries, Evaluation, queries_from
 from clarel_tf.model import Clarel
 from clarel_tf.new_classes import SENTENCE_COUNTS, new_class_curve
-from clarel_tf.prototypes import CaptionScatter
+from clarel_tf.prototypes import CaptionScatter, own_class_distance
 from clarel_tf.retrieval import (
     NearestCaptions,
     RetrievalRecall,
@@ -19,7 +19,7 @@ from clarel_tf.retrieval import (
     confusions,
 )
 from clarel_tf.seen_unseen_curve import area_under, seen_unseen_curve
-from clarel_tf.validation import calibration_errors, rescaled_distances
+from clarel_tf.validation import calibration_errors, carry_over, rescaled_distances
 
 _CURVE_POINTS = 300
 _EXAMPLE_CANDIDATES = 200
@@ -32,11 +32,13 @@ def evaluate_fully(
     calibration: dict[str, Any],
     class_names: Sequence[str],
     seed: int = 0,
+    alpha_transfer: str = "value",
 ) -> dict[str, Any]:
     """All measures, in percent unless their name says otherwise.
 
     Args:
       calibration: what `calibrate` chose on validation data.
+      alpha_transfer: how that is carried over to this model (`carry_over`).
       seed: of the caption draws and the examples.
     """
     seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
@@ -53,18 +55,22 @@ def evaluate_fully(
         split.name: RetrievalRecall(model.embed_images(split.image_features))
         for split in (seen, unseen)
     }
-    chosen = np.random.default_rng(seed).permutation(len(unseen))[:_EXAMPLE_CANDIDATES]
-    nearest = NearestCaptions(model.embed_images(unseen.image_features[chosen]))
-    queries = queries_from(
+    asked = np.random.default_rng(seed).permutation(len(unseen))[:_EXAMPLE_CANDIDATES]
+    nearest = NearestCaptions(model.embed_images(unseen.image_features[asked]))
+    embedded = [
         embed_split(model, seen, [draws, few, scatter, recalls[seen.name]]),
         embed_split(model, unseen, [draws, few, scatter, recalls[unseen.name], nearest]),
         embed_split(model, support, [draws, few, scatter]),
-    )
-    alpha = calibration["alpha"]
+    ]
+    queries = queries_from(*embedded)
+    level = own_class_distance(embedded[2:], queries.prototypes)
+    chosen = carry_over(calibration, level, alpha_transfer)
+    alpha = chosen["alpha"]
     evaluation = queries.evaluate()
     u, s = seen_unseen_curve(*evaluation)
     predicted = evaluation.unseen_images.predict(alpha)
     return {
+        "chosen": chosen,
         "prototypes": {
             "all": _scores(evaluation, alpha),
             "leave_own_out": _scores(queries.evaluate(leave_own_out=True), alpha),
@@ -72,7 +78,7 @@ def evaluate_fully(
         "ap_at_50": _precision(queries),
         "retrieval": {name: recall.result() for name, recall in recalls.items()},
         "calibration": calibration_errors(
-            rescaled_distances(queries, alpha), calibration["temperature"]
+            rescaled_distances(queries, alpha), chosen["temperature"]
         ),
         "captions_curve": draws.curve(queries, alpha),
         "new_class_curve": new_class_curve(few, queries, alpha, scatter.result(queries.prototypes)),
@@ -81,7 +87,7 @@ def evaluate_fully(
             {"true": class_names[true], "predicted": class_names[given], "percent": percent}
             for true, given, percent in confusions(predicted, unseen.labels)
         ],
-        "examples": _examples(unseen, chosen, nearest, predicted, class_names),
+        "examples": _examples(unseen, asked, nearest, predicted, class_names),
     }
 
 

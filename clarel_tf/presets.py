@@ -16,6 +16,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "lstm_units": 128,
         "steps": 16000,
         "equal_passes": True,
+        "alpha_transfer": "offset",
         "batch_size": 128,
         "captions": 2,
         "instances_per_class": 4,

@@ -88,3 +88,15 @@ def distances_without_own_captions(queries: EmbeddedSplit, prototypes: Prototype
         means = sums / np.maximum(left[part], 1)[:, np.newaxis]
         squares[part] = np.square(queries.images[part] - means).sum(axis=1)
     return np.where(left > 0, np.sqrt(np.maximum(squares, EPSILON)), np.inf).astype(np.float32)
+
+
+def own_class_distance(splits: Sequence[EmbeddedSplit], prototypes: Prototypes) -> float:
+    """Mean distance of the images of `splits` from the prototypes of their own classes."""
+    means, total, images = prototypes.means(), 0.0, 0
+    for split in splits:
+        rows = prototypes.rows(split.labels)
+        for start in range(0, len(rows), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            total += float(np.linalg.norm(split.images[part] - means[rows[part]], axis=1).sum())
+        images += len(rows)
+    return total / images

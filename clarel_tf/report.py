@@ -60,8 +60,9 @@ def report_page(results: dict[str, Any], evaluation: dict[str, Any], run_dir: Pa
         _card("Result", _result_table(results, evaluation), wide=True),
         _figure_card(
             "Balance of seen and unseen classes",
-            figures.alpha_figure(results["alpha_curve"], results["alpha"]),
-            "On validation data; the dot is the alpha with the highest H, used for the test.",
+            figures.alpha_figure(results["alpha_curve"], results["alpha_on_validation"]),
+            "On validation data; the dot is the alpha with the highest H. "
+            f"For the test it is {results['alpha']:.3g}.",
         ),
         _figure_card(
             "Seen against unseen accuracy",

@@ -35,7 +35,12 @@ def evaluate_run(
         files.only_process(folder.path, "run_dir"),
     ):
         evaluation = evaluate_fully(
-            load_model(folder.path / "model.keras"), splits, calibration, class_names, seed
+            load_model(folder.path / "model.keras"),
+            splits,
+            calibration,
+            class_names,
+            seed,
+            config.alpha_transfer,
         )
         checksums.write_json(folder.evaluation_path, evaluation)
         write_report(folder.report_path, results, evaluation, folder.path)

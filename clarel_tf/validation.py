@@ -10,9 +10,11 @@ from clarel_tf.calibration import choose_alpha
 from clarel_tf.confidence import ValidationDistances, fit_none_threshold, fit_temperature
 from clarel_tf.dataset_loading import Split
 from clarel_tf.distances import pairwise_distances_numpy
+from clarel_tf.embedding import embed_split
 from clarel_tf.errors import ClarelError
-from clarel_tf.evaluation import EmbeddedQueries, embed_queries
+from clarel_tf.evaluation import EmbeddedQueries, embed_queries, queries_from
 from clarel_tf.model import Clarel
+from clarel_tf.prototypes import own_class_distance
 from clarel_tf.seen_unseen_curve import area_under, seen_unseen_curve
 
 # More distances than this are not needed to fit one number.
@@ -28,7 +30,8 @@ def calibrate(
       seen, unseen, support: as for `embed_queries`; none may be a split of the test.
     """
     _refuse_test_splits(seen, unseen, *support)
-    queries = embed_queries(model, seen, unseen, support)
+    embedded = [embed_split(model, split) for split in (seen, unseen, *support)]
+    queries = queries_from(*embedded)
     evaluation = queries.evaluate()
     curve = evaluation.alpha_curve()
     alpha = choose_alpha(curve)
@@ -38,6 +41,7 @@ def calibrate(
         "alpha": alpha,
         "temperature": temperature,
         "none_of_these": fit_none_threshold(distances)._asdict(),
+        "distance_level": own_class_distance(embedded[2:], queries.prototypes),
         "validation": {
             "zsl": {"top1": evaluation.zsl()},
             "gzsl": evaluation.gzsl(alpha),
@@ -47,6 +51,29 @@ def calibrate(
         },
         "alpha_curve": curve,
     }
+
+
+def carry_over(chosen: dict[str, Any], level: float, rule: str) -> dict[str, Any]:
+    """What was chosen with one model, for another that was trained like it on more images.
+
+    The losses look at differences of distances. These have the same unit in both models, but their
+    level is free, and it rises while training goes on: the mean image and the mean caption drift
+    apart, which adds the same to all distances. With the rule "value" everything stays as it was
+    chosen, as in the paper. With "offset" that is kept which is a difference: alpha times the
+    level, the head start of unseen classes, and the threshold's height above the level.
+
+    Args:
+      chosen: as `calibrate` returns it.
+      level: `own_class_distance` of the other model's training images.
+      rule: "value" or "offset".
+    """
+    kept = {key: chosen[key] for key in ("alpha", "temperature", "none_of_these")}
+    if rule == "value":
+        return kept
+    before, none = chosen["distance_level"], chosen["none_of_these"]
+    kept["alpha"] = chosen["alpha"] * before / level
+    kept["none_of_these"] = none | {"distance": none["distance"] + level - before}
+    return kept
 
 
 def validation_scores(

@@ -14,7 +14,10 @@ from clarel_tf.calibration import (
     gzsl_scores,
     nearest_classes,
 )
+from clarel_tf.embedding import EmbeddedSplit
 from clarel_tf.metrics import harmonic_mean, per_class_accuracy
+from clarel_tf.prototypes import Prototypes, own_class_distance
+from clarel_tf.validation import carry_over
 
 CLASSES = np.array([2, 5, 7, 9])
 IS_SEEN = np.array([True, False, True, False])
@@ -103,3 +106,25 @@ def test_accuracy_is_averaged_over_classes_not_images():
 @pytest.mark.parametrize(("u", "s", "h"), [(50, 50, 50), (0, 0, 0), (0, 80, 0), (38.3, 65.3, 48.3)])
 def test_harmonic_mean(u, s, h):
     assert harmonic_mean(u, s) == pytest.approx(h, abs=0.05)
+
+
+def test_what_was_chosen_is_carried_over_by_hand():
+    none = {"distance": 12.0, "accepted": 80.0, "rejected": 70.0}
+    chosen = {"alpha": 0.06, "temperature": 0.5, "none_of_these": none, "distance_level": 10.0}
+    as_chosen = {"alpha": 0.06, "temperature": 0.5, "none_of_these": none}
+    assert carry_over(chosen, 30.0, "value") == as_chosen
+    # A head start of 0.06 * 10 is 0.02 * 30, and the threshold lies 2 above the level of 30.
+    carried = carry_over(chosen, 30.0, "offset")
+    assert carried["alpha"] == pytest.approx(0.02)
+    assert carried["none_of_these"] == {"distance": 32.0, "accepted": 80.0, "rejected": 70.0}
+    assert carried["temperature"] == 0.5
+    assert carry_over(chosen, 10.0, "offset") == as_chosen
+
+
+def test_distance_from_the_own_class_by_hand():
+    prototypes = Prototypes(np.array([3, 7]), np.array([[0.0, 0.0], [6.0, 8.0]]), np.array([1, 2]))
+    # Class 3 is at (0, 0), class 7 at (3, 4): distances 5, 0 and 10.
+    images = np.array([[3.0, 4.0], [3.0, 4.0], [-3.0, -4.0]], np.float32)
+    split = EmbeddedSplit(np.array([3, 7, 7]), images, images, np.ones(3, int))
+    assert own_class_distance([split], prototypes) == pytest.approx(5.0)
+    assert own_class_distance([split, split], prototypes) == pytest.approx(5.0)
