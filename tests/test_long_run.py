@@ -1,6 +1,7 @@
 """An hour of training and evaluation in one process: it must not grow."""
 
 import json
+import statistics
 import subprocess
 import sys
 
@@ -30,6 +31,9 @@ def test_an_hour_leaves_memory_files_and_graphs_as_they_were(tmp_path, demo_data
         f"peak {last['peak_kb'] / 1024:.0f}; "
         f"open files {min(files)} to {max(files)}; traces {last['traces']}"
     )
+    for start in range(0, SECONDS, 600):
+        part = [x["resident_kb"] for x in samples if start <= x["seconds"] < start + 600]
+        print(f"  minute {start // 60} on: median {statistics.median(part) / 1024:.1f} MB")
     assert max(memory) <= 1.02 * memory[0]
     assert max(files) == files[0]
     # None after the first look: a graph for training, one for images, one for captions.
