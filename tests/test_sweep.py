@@ -1,7 +1,6 @@
 """sweep_main.py in a real process, and the tables it makes."""
 
 import csv
-import json
 import os
 import subprocess
 import sys
@@ -13,8 +12,16 @@ import pytest
 from clarel_tf.config import Config
 from clarel_tf.dataset_loading import get_builder, load_splits
 from clarel_tf.errors import ClarelError
+from clarel_tf.experiment import run_experiment, run_validation
 from clarel_tf.protocol import apply_protocol
-from clarel_tf.sweep import ablation_table, averaged, grid_configs, parse_grid
+from clarel_tf.sweep import (
+    ablation_table,
+    averaged,
+    collect,
+    grid_configs,
+    parse_grid,
+    settings_table,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = {"zsl": 50.0, "u0": 30.0, "s0": 60.0, "h0": 40.0, "alpha": 0.1, "ausuc": 40.0}
@@ -76,6 +83,27 @@ def test_ablation_stands_beside_the_published_values():
     assert "| 0 | 0.5 | 0.0 | 1 | 30.0 | 60.0 | 40.0 | 39.3 | 57.5 | 46.7 |" in table
 
 
+def test_a_look_at_validation_tests_nothing_and_the_run_goes_on_from_there(
+    tmp_path, splits, small_config
+):
+    chosen = run_validation(small_config, splits, tmp_path / "run")
+    configs, grid = {"run": small_config}, {"kappa": [small_config.loss.kappa]}
+    assert collect(tmp_path, configs, grid) == []  # no results yet
+    (row,) = collect(tmp_path, configs, grid, validation_only=True)
+    assert row["splits"] == "validation" and row["h"] == chosen["validation"]["gzsl"]["h"]
+    # By hand: one run has no interval.
+    table = settings_table([row], ["kappa"]).splitlines()
+    measures = [row[name] for name in ("zsl", "h0", "h", "ausuc")]
+    assert table[2] == f"| {row['kappa']} | 1 | " + " | ".join(f"{x:.1f}" for x in measures) + " |"
+
+    trained = (tmp_path / "run" / "validation" / "model.keras").stat().st_mtime_ns
+    results = run_experiment(small_config, splits, tmp_path / "run")
+    assert (tmp_path / "run" / "validation" / "model.keras").stat().st_mtime_ns == trained
+    assert results["alpha_on_validation"] == chosen["alpha"]
+    (row,) = collect(tmp_path, configs, grid)
+    assert row["splits"] == "test" and row["h"] == results["gzsl"]["h"]
+
+
 def test_program(tmp_path, demo_data_dir):
     small = [
         *("--embedding_size=16", "--word_size=8", "--filters=8,8", "--lstm_units=8"),
@@ -95,26 +123,10 @@ def test_program(tmp_path, demo_data_dir):
         with open(sweep_dir / "sweep.csv", newline="") as handle:
             return list(csv.DictReader(handle))
 
-    # A look at validation tests nothing, and the sweep goes on from there.
-    looked = run("--grid=kappa=0,0.5", "--validation_only")
-    assert looked.returncode == 0, looked.stderr
-    assert not list(sweep_dir.rglob("results.json"))
-    calibrations = [
-        json.loads((sweep_dir / r["run"] / "validation" / "calibration.json").read_text())
-        for r in read_rows()
-    ]
-    assert {r["splits"] for r in read_rows()} == {"validation"}
-    for r, calibration in zip(read_rows(), calibrations, strict=True):
-        assert float(r["h"]) == calibration["validation"]["gzsl"]["h"]
-    mean_h = calibrations[1]["validation"]["gzsl"]["h"]
-    assert f"| {mean_h:.1f} |" in (sweep_dir / "validation.md").read_text().splitlines()[3]
-
     done = run("--grid=kappa=0,0.5")
     assert done.returncode == 0, done.stderr
     rows = read_rows()
     assert {r["splits"] for r in rows} == {"test"}
-    for r, calibration in zip(rows, calibrations, strict=True):
-        assert float(r["alpha"]) == calibration["alpha"]
     assert [r["kappa"] for r in rows] == ["0.0", "0.5"]
     assert all(0 <= float(r["h"]) <= 100 for r in rows)
     # Equal passes: the model that is tested took its 8 steps times 1,560 / 965 images.
