@@ -60,7 +60,11 @@ def report_page(results: dict[str, Any], evaluation: dict[str, Any], run_dir: Pa
         _card("Result", _result_table(results, evaluation), wide=True),
         _figure_card(
             "Balance of seen and unseen classes",
-            figures.alpha_figure(results["alpha_curve"], results["alpha_on_validation"]),
+            figures.alpha_figure(
+                results["alpha_curve"],
+                # A run from before alpha was carried over has one alpha for both.
+                results.get("alpha_on_validation", results["alpha"]),
+            ),
             "On validation data; the dot is the alpha with the highest H. "
             f"For the test it is {results['alpha']:.3g}.",
         ),
