@@ -3,7 +3,8 @@
 python tests/long_run.py --seconds=3600 --folder=FOLDER --data_dir=DATA_DIR
 
 Before every look at the validation splits a line of JSON goes to standard output: seconds, step,
-resident memory and its peak, open files, and how often a graph was traced so far.
+resident memory as it is, without the free memory that the C library happens to keep, and at its
+peak, open files, and how often a graph was traced so far.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import keras
 import numpy as np
 
 from clarel_tf.dataset_loading import Split, get_builder, load_splits
+from clarel_tf.memory import give_back_free_memory
 from clarel_tf.phase import build_model
 from clarel_tf.presets import preset
 from clarel_tf.protocol import apply_protocol
@@ -75,12 +77,19 @@ class Watch:
             "evaluations": self._looks,
             "step": (self._looks + 1) * LOOK_EVERY,
             "resident_kb": kilobytes("VmRSS"),
+            "held_kb": held_kilobytes(),
             "peak_kb": kilobytes("VmHWM"),
             "open_files": len(os.listdir("/proc/self/fd")),
             "traces": self._train_traces
             + sum(embedder.experimental_get_tracing_count() for embedder in embedders),
         }
         print(json.dumps(sample), flush=True)
+
+
+def held_kilobytes() -> int:
+    """Resident memory after free memory was given back, as training does at each checkpoint."""
+    give_back_free_memory()
+    return kilobytes("VmRSS")
 
 
 def kilobytes(field: str) -> int:
