@@ -124,6 +124,12 @@ class Config:
         "same 'offset', which allows for distances that have grown",
         choices=("value", "offset"),
     )
+    head_evidence: float = _setting(
+        0.0,
+        "weight of the image head's log-probability in the distance to a known class "
+        "(0: captions alone decide, as in the paper)",
+        low=0,
+    )
     word_vectors: str = _setting(
         "", "word2vec, GloVe or fastText file, plain or .gz (empty: embeddings are learned)"
     )

@@ -9,6 +9,8 @@ from clarel_tf.calibration import NearestClasses, alpha_curve, gzsl_scores
 from clarel_tf.dataset_loading import Split
 from clarel_tf.distances import pairwise_distances_numpy
 from clarel_tf.embedding import EmbeddedSplit, embed_split
+from clarel_tf.errors import ClarelError
+from clarel_tf.head_evidence import HeadEvidence
 from clarel_tf.metrics import per_class_accuracy
 from clarel_tf.model import Clarel
 from clarel_tf.prototypes import Prototypes, distances_without_own_captions, make_prototypes
@@ -47,12 +49,14 @@ class EmbeddedQueries(NamedTuple):
       seen, unseen: query images of trained and of new classes.
       prototypes: of all classes.
       is_seen: bool [C], true for the classes that the model was trained on.
+      evidence: of the image head for these classes, if it is asked.
     """
 
     seen: EmbeddedSplit
     unseen: EmbeddedSplit
     prototypes: Prototypes
     is_seen: np.ndarray
+    evidence: HeadEvidence | None = None
 
     def evaluate(self, leave_own_out: bool = False) -> Evaluation:
         """Nearest classes of all queries.
@@ -83,10 +87,21 @@ class EmbeddedQueries(NamedTuple):
                     column = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
                     here = block[classes[column] == labels]
                     distances[here, column[here]] = own[start + here]
+                if self.evidence and chosen is self.is_seen:
+                    self.evidence.add_to(distances, split.images[start + block])
                 best[start + block] = distances.argmin(axis=1)
                 distance[start + block] = distances[block, best[start + block]]
             sides += [classes[best], distance]
         return NearestClasses(*sides)
+
+    def distance_blocks(self, images: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """As the function of that name: images, [N, E], against all prototypes, with evidence."""
+        for start, distances in distance_blocks(images, self.prototypes.means()):
+            if self.evidence:
+                known = distances[:, self.is_seen]
+                self.evidence.add_to(known, images[start : start + len(known)])
+                distances[:, self.is_seen] = known
+            yield start, distances
 
 
 def distance_blocks(
@@ -102,7 +117,11 @@ def distance_blocks(
 
 
 def embed_queries(
-    model: Clarel, seen: Split, unseen: Split, support: Sequence[Split]
+    model: Clarel,
+    seen: Split,
+    unseen: Split,
+    support: Sequence[Split],
+    head_evidence: float = 0.0,
 ) -> EmbeddedQueries:
     """Embeds everything that an evaluation needs.
 
@@ -111,15 +130,24 @@ def embed_queries(
       unseen: query images of classes that it was not trained on.
       support: further splits whose captions help to make the prototypes; those of the query images
         always do, as in the paper.
+      head_evidence: weight of what the image head says of known classes.
     """
     embedded = [embed_split(model, split) for split in (seen, unseen, *support)]
-    return queries_from(*embedded)
+    return queries_from(*embedded, evidence=HeadEvidence.of(model, head_evidence))
 
 
 def queries_from(
-    seen: EmbeddedSplit, unseen: EmbeddedSplit, *support: EmbeddedSplit
+    seen: EmbeddedSplit,
+    unseen: EmbeddedSplit,
+    *support: EmbeddedSplit,
+    evidence: HeadEvidence | None = None,
 ) -> EmbeddedQueries:
     """Puts embedded splits together."""
     prototypes = make_prototypes([seen, unseen, *support])
     is_seen = ~np.isin(prototypes.classes, unseen.labels)
-    return EmbeddedQueries(seen, unseen, prototypes, is_seen)
+    if evidence and len(evidence.bias) != np.count_nonzero(is_seen):
+        raise ClarelError(
+            f"the image head knows {len(evidence.bias)} classes, but "
+            f"{np.count_nonzero(is_seen)} of the classes are seen ones"
+        )
+    return EmbeddedQueries(seen, unseen, prototypes, is_seen, evidence)

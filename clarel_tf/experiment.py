@@ -126,7 +126,8 @@ def _calibration(
             distribution,
             looking_at=looking_at,
         )
-        checksums.write_json(folder.calibration_path, calibrate(model, *looking_at))
+        chosen = calibrate(model, *looking_at, config.head_evidence)
+        checksums.write_json(folder.calibration_path, chosen)
     return checksums.read_json(folder.calibration_path, MAKE_AGAIN)
 
 

@@ -125,7 +125,12 @@ def _classifier_endpoints(
         queries.prototypes.means(),
         [class_names[label] for label in queries.prototypes.classes],
         queries.is_seen,
-        Calibration(results["alpha"], results["temperature"], results["none_of_these"]["distance"]),
+        Calibration(
+            results["alpha"],
+            results["temperature"],
+            results["none_of_these"]["distance"],
+            results.get("head_evidence", 0.0),
+        ),
         k,
         caption_scatter=scatter.result(queries.prototypes),
     )

@@ -63,7 +63,7 @@ def _two_nearest(
     factors = np.where(queries.is_seen, 1.0 + alpha, 1.0).astype(np.float32)
     column = np.empty(len(images), np.int64)
     nearest, second = np.empty((2, len(images)), np.float32)
-    for start, distances in distance_blocks(images, queries.prototypes.means()):
+    for start, distances in queries.distance_blocks(images):
         distances *= factors
         rows, block = slice(start, start + len(distances)), np.arange(len(distances))
         column[rows] = distances.argmin(axis=1)

@@ -17,6 +17,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "steps": 16000,
         "equal_passes": True,
         "alpha_transfer": "offset",
+        "head_evidence": 0.5,
         "batch_size": 128,
         "captions": 2,
         "instances_per_class": 4,

@@ -17,11 +17,12 @@ Answer = dict[str, tf.Tensor]
 
 
 class Calibration(NamedTuple):
-    """What a run chose on validation data."""
+    """What a run chose on validation data, and how much it lets the image head say."""
 
     alpha: float
     temperature: float
     none_distance: float
+    head_evidence: float = 0.0
 
 
 def embed_images(model: Clarel, image_features: tf.Tensor) -> tf.Tensor:
@@ -77,6 +78,9 @@ class PrototypeClassifier:
         self._squares = tf.Variable(squares, trainable=False, name="prototype_squares")
         self._class_names = tf.Variable(class_names, trainable=False, name="class_names")
         self._is_seen = tf.Variable(is_seen.astype(np.float32), trainable=False, name="is_seen")
+        # The head's class of each stored one; the new ones share the column behind the last.
+        known = np.where(is_seen, np.cumsum(is_seen) - 1, np.count_nonzero(is_seen))
+        self._head_columns = tf.Variable(known.astype(np.int32), trainable=False, name="known")
 
     def classify(self, image_features: tf.Tensor) -> Answer:
         """The k best of the stored classes for each of B images."""
@@ -152,14 +156,29 @@ class PrototypeClassifier:
         tf.debugging.assert_greater(alpha, -1.0, "alpha must be above -1")
         prototypes = tf.convert_to_tensor(self._prototypes)
         squares = tf.convert_to_tensor(self._squares)
+        doubt = self._doubt_of_head(images)
 
         def distances_to(first, end) -> tf.Tensor:
             distances = pairwise_distances(images, prototypes[first:end], squares[first:end])
+            if doubt is not None:
+                distances += tf.gather(doubt, self._head_columns[first:end], axis=1)
             return distances * (1.0 + alpha * self._is_seen[first:end])
 
         count = self._prototypes.shape[0]
         temperature = self._calibration.temperature
         return nearest_in_blocks(images, count, self._block, distances_to, self._k, temperature)
+
+    def _doubt_of_head(self, images: tf.Tensor) -> tf.Tensor | None:
+        """What `HeadEvidence` adds to the distances of images, float32 [B, E].
+
+        Returns:
+          float32 [B, K + 1] for the K known classes and, all 0, for every other; None if the head
+          is not asked.
+        """
+        if not self._calibration.head_evidence:
+            return None
+        log_probabilities = tf.nn.log_softmax(self._model.image_classifier(images))
+        return tf.pad(-self._calibration.head_evidence * log_probabilities, [[0, 0], [0, 1]])
 
     def _add(self, found: Nearest, distances: tf.Tensor, first_row: tf.Tensor | int) -> Nearest:
         return add_candidates(found, distances, first_row, self._k, self._calibration.temperature)

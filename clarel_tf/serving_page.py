@@ -55,5 +55,6 @@ An answer is class_name, distance and probability [B, {k}], nearest first, and a
 `classify_with_new_classes` each sentence describes the class that stands at its place in
 `class_names`; new classes compete with the stored ones without having been trained. A mean of few
 sentences lies farther from every image than one of many; its distance is corrected for that, so one
-sentence is enough to take part, and more make the class sharper.{gallery}
+sentence is enough to take part, and more make the class sharper. In a run with `head_evidence` the
+distance to a class of the training holds also what the image head says of it.{gallery}
 """

@@ -9,10 +9,10 @@ import numpy as np
 from clarel_tf.calibration import choose_alpha
 from clarel_tf.confidence import ValidationDistances, fit_none_threshold, fit_temperature
 from clarel_tf.dataset_loading import Split
-from clarel_tf.distances import pairwise_distances_numpy
 from clarel_tf.embedding import embed_split
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import EmbeddedQueries, embed_queries, queries_from
+from clarel_tf.head_evidence import HeadEvidence
 from clarel_tf.model import Clarel
 from clarel_tf.prototypes import own_class_distance
 from clarel_tf.seen_unseen_curve import area_under, seen_unseen_curve
@@ -22,22 +22,27 @@ _MOST_DISTANCES = 50_000_000
 
 
 def calibrate(
-    model: Clarel, seen: Split, unseen: Split, support: Sequence[Split]
+    model: Clarel,
+    seen: Split,
+    unseen: Split,
+    support: Sequence[Split],
+    head_evidence: float = 0.0,
 ) -> dict[str, Any]:
     """Chooses everything that is chosen, and says what it was chosen by.
 
     Args:
-      seen, unseen, support: as for `embed_queries`; none may be a split of the test.
+      seen, unseen, support, head_evidence: as for `embed_queries`; no split may be of the test.
     """
     _refuse_test_splits(seen, unseen, *support)
     embedded = [embed_split(model, split) for split in (seen, unseen, *support)]
-    queries = queries_from(*embedded)
+    queries = queries_from(*embedded, evidence=HeadEvidence.of(model, head_evidence))
     evaluation = queries.evaluate()
     curve = evaluation.alpha_curve()
     alpha = choose_alpha(curve)
     distances = rescaled_distances(queries, alpha)
     temperature = fit_temperature(distances)
     return {
+        "head_evidence": head_evidence,
         "alpha": alpha,
         "temperature": temperature,
         "none_of_these": fit_none_threshold(distances)._asdict(),
@@ -68,6 +73,7 @@ def carry_over(chosen: dict[str, Any], level: float, rule: str) -> dict[str, Any
       rule: "value" or "offset".
     """
     kept = {key: chosen[key] for key in ("alpha", "temperature", "none_of_these")}
+    kept["head_evidence"] = chosen.get("head_evidence", 0.0)  # older runs do not name it
     if rule == "value":
         return kept
     before, none = chosen["distance_level"], chosen["none_of_these"]
@@ -77,12 +83,17 @@ def carry_over(chosen: dict[str, Any], level: float, rule: str) -> dict[str, Any
 
 
 def validation_scores(
-    model: Clarel, seen: Split, unseen: Split, support: Sequence[Split], captions: int = 2
+    model: Clarel,
+    seen: Split,
+    unseen: Split,
+    support: Sequence[Split],
+    head_evidence: float = 0.0,
+    captions: int = 2,
 ) -> dict[str, float]:
     """A look at a model that is still in training: ZSL, and H at the alpha that is best now.
 
     Args:
-      seen, unseen, support: as for `calibrate`.
+      seen, unseen, support, head_evidence: as for `calibrate`.
       captions: of each image, to be quick; fewer captions make somewhat worse prototypes.
     """
     _refuse_test_splits(seen, unseen, *support)
@@ -90,7 +101,7 @@ def validation_scores(
         dataclasses.replace(split, captions=[own[:captions] for own in split.captions])
         for split in (seen, unseen, *support)
     )
-    evaluation = embed_queries(model, seen, unseen, support).evaluate()
+    evaluation = embed_queries(model, seen, unseen, support, head_evidence).evaluate()
     alpha = choose_alpha(evaluation.alpha_curve())
     scores = evaluation.gzsl(alpha)
     return {"zsl": evaluation.zsl(), "h0": evaluation.gzsl(0.0)["h"], "alpha": alpha, **scores}
@@ -122,5 +133,5 @@ def rescaled_distances(
     if len(images) > most:
         chosen = np.random.default_rng(seed).permutation(len(images))[:most]
         images, own = images[chosen], own[chosen]
-    distances = pairwise_distances_numpy(images, queries.prototypes.means())
+    distances = np.concatenate([block for _, block in queries.distance_blocks(images)])
     return ValidationDistances.rescaled(distances, own, queries.is_seen, alpha)

@@ -3,18 +3,21 @@
 python tests/independent_check.py --run_dir=RUN --export_dir=EXPORT --built=DATA/cub/custom/1.0.0
 
 Images and captions are read by TFDS from the folder of the built dataset, embedded by the exported
-embedders, and everything after that is a plain loop over classes and images. The figures must be
-those of RUN/results.json; the exit code says whether they are.
+embedders, and everything after that is a plain loop over classes and images. If the run asks its
+image head, the weights of that come from RUN/model.keras. The figures must be those of
+RUN/results.json; the exit code says whether they are.
 """
 
 import argparse
 import json
 import os
 import sys
+import zipfile
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import h5py
 import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
@@ -36,15 +39,29 @@ def embed(function, argument: str, items: np.ndarray, block: int = 1000) -> np.n
     return np.concatenate(parts)
 
 
-def accuracy(images, labels, prototypes: dict[int, np.ndarray], seen: set[int], alpha: float):
+def head_of(run_dir: Path, weight: float):
+    """What to add to the distances of an image: {class number: length} by image."""
+    with zipfile.ZipFile(run_dir / "model.keras") as archive, archive.open("model.weights.h5") as f:
+        variables = h5py.File(f, "r")["image_classifier/vars"]
+        kernel, bias = (variables[name][()].astype(np.float64) for name in "01")
+
+    def doubts(image: np.ndarray) -> np.ndarray:
+        odds = np.exp(image @ kernel + bias - (image @ kernel + bias).max())
+        return -weight * np.log(odds / odds.sum())
+
+    return doubts
+
+
+def accuracy(images, labels, prototypes: dict[int, np.ndarray], seen: set[int], alpha, doubts):
     """Percent of right answers, of each class first and then over the classes."""
     right: dict[int, list[bool]] = {}
     for image, label in zip(images, labels, strict=True):
         best, best_distance = None, np.inf
+        doubt = dict(zip(sorted(seen), doubts(image), strict=True)) if seen else {}
         for candidate, prototype in prototypes.items():
             distance = np.sqrt(((image - prototype) ** 2).sum())
             if candidate in seen:
-                distance *= 1 + alpha
+                distance = (1 + alpha) * (distance + doubt[candidate])
             if distance < best_distance:
                 best, best_distance = candidate, distance
         right.setdefault(label, []).append(best == label)
@@ -76,14 +93,15 @@ def measure(run_dir: Path, export_dir: Path, built: Path) -> tuple[dict, dict]:
     assert not seen & unseen, "a class is both seen and unseen"
     only_unseen = {label: every[label] for label in sorted(unseen)}
     ask = (images["test_unseen"], labels["test_unseen"])
-    found = {"ZSL": accuracy(*ask, only_unseen, set(), 0.0)}
+    doubts = head_of(run_dir, results["head_evidence"])
+    found = {"ZSL": accuracy(*ask, only_unseen, set(), 0.0, doubts)}
     expected = {"ZSL": results["zsl"]["top1"]}
     for name, alpha, theirs in (
         ("alpha = 0", 0.0, results["gzsl_alpha0"]),
         ("chosen alpha", results["alpha"], results["gzsl"]),
     ):
-        u = accuracy(*ask, every, seen, alpha)
-        s = accuracy(images["test_seen"], labels["test_seen"], every, seen, alpha)
+        u = accuracy(*ask, every, seen, alpha, doubts)
+        s = accuracy(images["test_seen"], labels["test_seen"], every, seen, alpha, doubts)
         found |= {f"{name}: u": u, f"{name}: s": s, f"{name}: H": 2 * u * s / max(u + s, 1e-9)}
         expected |= {f"{name}: {key}": theirs[key.lower()] for key in ("u", "s", "H")}
     return found, expected

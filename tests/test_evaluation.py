@@ -9,6 +9,7 @@ import pytest
 from clarel_tf.embedding import EmbeddedSplit
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import distance_blocks, embed_queries
+from clarel_tf.head_evidence import HeadEvidence
 from clarel_tf.phase import build_model
 from clarel_tf.protocol import apply_protocol
 from clarel_tf.prototypes import distances_without_own_captions, make_prototypes
@@ -58,7 +59,24 @@ def test_blocks_cover_every_row_once():
     np.testing.assert_allclose(np.concatenate([block for _, block in blocks]), whole, atol=1e-6)
 
 
-def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out):
+def test_the_head_moves_known_classes_by_its_doubts():
+    # Logits ln 3 and 0 make probabilities 3/4 and 1/4; half of -ln(3/4) = 0.1438 and of
+    # -ln(1/4) = 0.6931 is added.
+    evidence = HeadEvidence(np.array([[np.log(3.0), 0.0]]), np.zeros(2), weight=0.5)
+    distances = np.array([[2.0, 1.5]])
+    evidence.add_to(distances, np.array([[1.0]]))
+    np.testing.assert_allclose(distances, [[2.1438, 2.1931]], atol=1e-4)
+
+
+def test_a_head_of_other_classes_is_refused(splits, small_config):
+    support = splits["trainval"]
+    words = build_vocabulary(c for captions in support.captions for c in captions)
+    model = build_model(small_config, words, support, num_classes=5)
+    with pytest.raises(ClarelError, match="knows 5 classes, but 6 of"):
+        embed_queries(model, splits["test_seen"], splits["test_unseen"], [support], 0.5)
+
+
+def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, head_evidence):
     """Everything by loops over images, classes and captions."""
     captions: dict[int, list[tuple[str, np.ndarray]]] = {}
     for split in [seen, unseen, support]:
@@ -71,7 +89,7 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out):
             [vector for image_id, vector in captions[label] if image_id != without], axis=0
         )
 
-    trained_on = set(support.labels.tolist())
+    trained_on = sorted(set(support.labels.tolist()))
 
     def accuracy(split, classes):
         right: dict[int, list[bool]] = {}
@@ -80,10 +98,11 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out):
         ):
             z = model.embed_images(features[None])[0]
             without = image_id if leave_own_out else None
-            distances = {
-                c: np.linalg.norm(z - prototype(c, without)) * (1 + alpha if c in trained_on else 1)
-                for c in classes
-            }
+            distances = {c: np.linalg.norm(z - prototype(c, without)) for c in classes}
+            odds = np.exp(model.image_classifier(z[None]).numpy()[0].astype(float))
+            for c in set(classes) & set(trained_on):
+                likelihood = odds[trained_on.index(c)] / odds.sum()
+                distances[c] = (1 + alpha) * (distances[c] - head_evidence * np.log(likelihood))
             right.setdefault(int(label), []).append(min(distances, key=distances.get) == label)
         return 100 * np.mean([np.mean(hits) for hits in right.values()])
 
@@ -94,16 +113,20 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out):
     )
 
 
-@pytest.mark.parametrize(("alpha", "leave_own_out"), [(0.0, False), (0.05, False), (0.05, True)])
-def test_evaluation_equals_slow_loops(splits, small_config, alpha, leave_own_out):
+@pytest.mark.parametrize(
+    ("alpha", "leave_own_out", "head_evidence"),
+    [(0.0, False, 0.0), (0.05, False, 0.0), (0.05, True, 0.0), (0.05, True, 0.7)],
+)
+def test_evaluation_equals_slow_loops(splits, small_config, alpha, leave_own_out, head_evidence):
     keras.utils.set_random_seed(2)
     seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
     words = build_vocabulary(c for captions in support.captions for c in captions)
     model = build_model(small_config, words, support, num_classes=6)
     # An untrained model, but with text and image scales that are alike, so that nothing is trivial.
     model.image_tower.head.kernel.assign(model.image_tower.head.kernel * 0.1)
-    evaluation = embed_queries(model, seen, unseen, [support]).evaluate(leave_own_out)
-    zsl, u, s = slow_evaluation(model, seen, unseen, support, alpha, leave_own_out)
+    queries = embed_queries(model, seen, unseen, [support], head_evidence)
+    evaluation = queries.evaluate(leave_own_out)
+    zsl, u, s = slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, head_evidence)
     assert evaluation.zsl() == pytest.approx(zsl)
     assert evaluation.gzsl(alpha)["u"] == pytest.approx(u)
     assert evaluation.gzsl(alpha)["s"] == pytest.approx(s)

@@ -30,6 +30,7 @@ LIBRARY = Path(tf.sysconfig.get_lib())
 MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
 SENTENCES = ["a small bird with a red crown", "", "zzz unknown", "blue, back!", "a " * 100_000]
 SMALL = [*SMALL_MODEL, "--steps=60", "--batch_size=32", "--captions=2", "--warmup_steps=2"]
+SMALL += ["--head_evidence=0.5"]
 
 
 @pytest.fixture(scope="module")

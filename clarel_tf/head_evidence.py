@@ -1,0 +1,49 @@
+"""What the image head has learned of the known classes, as part of their distances.
+
+Training fits a softmax over the known classes on the embedded images. The decision rule of the
+paper does not ask it: all classes are compared by their captions alone. Asked as well, it tells
+known classes apart far better than captions do, and doubts images of classes that it does not know:
+
+    d(z, y) = d(z, p(y)) - weight * log P(y | z)    for a known class y, before alpha
+
+The losses multiply distances by `distance_scale` to make logits of them, so a weight of
+1 / distance_scale counts both kinds of evidence alike. New classes keep their distances.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from clarel_tf.model import Clarel
+
+
+class HeadEvidence(NamedTuple):
+    """The image head of a model.
+
+    Attributes:
+      kernel: float32 [E, K], for K known classes in the order of their labels.
+      bias: float32 [K].
+      weight: of a log-probability, in units of distance.
+    """
+
+    kernel: np.ndarray
+    bias: np.ndarray
+    weight: float
+
+    @classmethod
+    def of(cls, model: Clarel, weight: float) -> "HeadEvidence | None":
+        """None with a weight of 0: captions alone decide."""
+        if not weight:
+            return None
+        head = model.image_classifier
+        return cls(head.kernel.numpy(), head.bias.numpy(), weight)
+
+    def log_probabilities(self, images: np.ndarray) -> np.ndarray:
+        """Embedded images, float32 [N, E] -> float32 [N, K]."""
+        logits = images @ self.kernel + self.bias
+        logits -= logits.max(axis=1, keepdims=True)
+        return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+    def add_to(self, distances: np.ndarray, images: np.ndarray) -> None:
+        """Changes the distances of images, [N, E], to the known classes, [N, K], in place."""
+        distances -= self.weight * self.log_probabilities(images)
