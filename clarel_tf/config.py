@@ -144,6 +144,11 @@ class Config:
             _check(field, getattr(owner, field.name))
         if len(self.model.filters) != 2:
             raise ClarelError(f"filters must name 2 residual blocks, not {len(self.model.filters)}")
+        if self.head_evidence and not self.loss.kappa:
+            raise ClarelError(
+                f"head_evidence={self.head_evidence:g} asks the image head, which kappa=0 leaves "
+                "untrained; set head_evidence=0"
+            )
         if self.training.warmup_steps >= self.training.steps:
             raise ClarelError(
                 f"warmup_steps ({self.training.warmup_steps}) must be below "
