@@ -58,6 +58,10 @@ class EmbeddedQueries(NamedTuple):
     is_seen: np.ndarray
     evidence: HeadEvidence | None = None
 
+    def captions_alone(self) -> "EmbeddedQueries":
+        """The same by the rule of the paper, without the image head."""
+        return self._replace(evidence=None)
+
     def evaluate(self, leave_own_out: bool = False) -> Evaluation:
         """Nearest classes of all queries.
 

@@ -76,6 +76,7 @@ def evaluate_fully(
         "prototypes": {
             "all": _scores(evaluation, alpha),
             "leave_own_out": _scores(queries.evaluate(leave_own_out=True), alpha),
+            **_without_head(queries, chosen["alpha_captions_alone"]),
         },
         "ap_at_50": _precision(queries),
         "retrieval": {name: recall.result() for name, recall in recalls.items()},
@@ -93,8 +94,16 @@ def evaluate_fully(
     }
 
 
+def _without_head(queries: EmbeddedQueries, alpha: float) -> dict[str, Any]:
+    """The rule of the paper beside the other, where the image head was asked."""
+    if not queries.evidence:
+        return {}
+    return {"captions_alone": _scores(queries.captions_alone().evaluate(), alpha)}
+
+
 def _scores(evaluation: Evaluation, alpha: float) -> dict[str, Any]:
     return {
+        "alpha": alpha,
         "zsl": {"top1": evaluation.zsl()},
         "gzsl": evaluation.gzsl(alpha),
         "gzsl_alpha0": evaluation.gzsl(0.0),

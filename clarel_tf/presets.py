@@ -14,7 +14,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
         "filters": (64, 128),
         "lstm_units": 128,
-        "steps": 16000,
+        "steps": 8000,
         "equal_passes": True,
         "alpha_transfer": "offset",
         "head_evidence": 0.5,

@@ -180,19 +180,20 @@ def _table(header: list[str], rows: list[list[Any]], text_columns: int = 1) -> s
 
 def _result_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str:
     rows = []
-    for name, kind in (
-        ("prototypes of all captions", "all"),
-        ("own captions left out of them", "leave_own_out"),
-    ):
-        scores = evaluation["prototypes"][kind]
+    kinds = {
+        "all": "prototypes of all captions",
+        "leave_own_out": "own captions left out of them",
+        "captions_alone": "all captions, image head not asked",
+    }
+    for kind, scores in evaluation["prototypes"].items():
         for label, key in (
             ("alpha = 0", "gzsl_alpha0"),
-            (f"alpha = {results['alpha']:.3g}", "gzsl"),
+            (f"alpha = {scores['alpha']:.3g}", "gzsl"),
         ):
             gzsl = scores[key]
             rows.append(
                 [
-                    f"{label}, {name}",
+                    f"{label}, {kinds[kind]}",
                     gzsl["u"],
                     gzsl["s"],
                     gzsl["h"],

@@ -32,7 +32,7 @@ def evaluation_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str
     """All measures of an evaluation, in percent."""
     lines = [f"{'prototypes':16}{'alpha':>9}{'u':>8}{'s':>8}{'H':>8}{'ZSL':>8}{'AUSUC':>8}"]
     for kind, scores in evaluation["prototypes"].items():
-        for alpha, key in ((0.0, "gzsl_alpha0"), (results["alpha"], "gzsl")):
+        for alpha, key in ((0.0, "gzsl_alpha0"), (scores["alpha"], "gzsl")):
             gzsl = "".join(f"{scores[key][name]:8.1f}" for name in "ush")
             rest = f"{scores['zsl']['top1']:8.1f}{scores['ausuc']:8.1f}"
             lines.append(f"{kind:16}{alpha:9.4g}{gzsl}{rest}")

@@ -41,9 +41,14 @@ def calibrate(
     alpha = choose_alpha(curve)
     distances = rescaled_distances(queries, alpha)
     temperature = fit_temperature(distances)
+    by_captions, alpha_by_captions = evaluation, alpha
+    if head_evidence:
+        by_captions = queries.captions_alone().evaluate()
+        alpha_by_captions = choose_alpha(by_captions.alpha_curve())
     return {
         "head_evidence": head_evidence,
         "alpha": alpha,
+        "alpha_captions_alone": alpha_by_captions,
         "temperature": temperature,
         "none_of_these": fit_none_threshold(distances)._asdict(),
         "distance_level": own_class_distance(embedded[2:], queries.prototypes),
@@ -51,6 +56,7 @@ def calibrate(
             "zsl": {"top1": evaluation.zsl()},
             "gzsl": evaluation.gzsl(alpha),
             "gzsl_alpha0": evaluation.gzsl(0.0),
+            "gzsl_captions_alone": by_captions.gzsl(alpha_by_captions),
             "ausuc": area_under(*seen_unseen_curve(*evaluation)),
             **calibration_errors(distances, temperature),
         },
@@ -73,11 +79,14 @@ def carry_over(chosen: dict[str, Any], level: float, rule: str) -> dict[str, Any
       rule: "value" or "offset".
     """
     kept = {key: chosen[key] for key in ("alpha", "temperature", "none_of_these")}
-    kept["head_evidence"] = chosen.get("head_evidence", 0.0)  # older runs do not name it
+    # Runs from before the image head could be asked do not name these.
+    kept["head_evidence"] = chosen.get("head_evidence", 0.0)
+    kept["alpha_captions_alone"] = chosen.get("alpha_captions_alone", chosen["alpha"])
     if rule == "value":
         return kept
     before, none = chosen["distance_level"], chosen["none_of_these"]
-    kept["alpha"] = chosen["alpha"] * before / level
+    for name in ("alpha", "alpha_captions_alone"):
+        kept[name] *= before / level
     kept["none_of_these"] = none | {"distance": none["distance"] + level - before}
     return kept
 

@@ -110,15 +110,25 @@ def test_harmonic_mean(u, s, h):
 
 def test_what_was_chosen_is_carried_over_by_hand():
     none = {"distance": 12.0, "accepted": 80.0, "rejected": 70.0}
-    chosen = {"alpha": 0.06, "temperature": 0.5, "none_of_these": none, "distance_level": 10.0}
     as_chosen = {"alpha": 0.06, "temperature": 0.5, "none_of_these": none}
+    as_chosen |= {"head_evidence": 0.5, "alpha_captions_alone": 0.03}
+    chosen = as_chosen | {"distance_level": 10.0}
     assert carry_over(chosen, 30.0, "value") == as_chosen
     # A head start of 0.06 * 10 is 0.02 * 30, and the threshold lies 2 above the level of 30.
     carried = carry_over(chosen, 30.0, "offset")
     assert carried["alpha"] == pytest.approx(0.02)
+    assert carried["alpha_captions_alone"] == pytest.approx(0.01)
     assert carried["none_of_these"] == {"distance": 32.0, "accepted": 80.0, "rejected": 70.0}
     assert carried["temperature"] == 0.5
     assert carry_over(chosen, 10.0, "offset") == as_chosen
+
+
+def test_what_a_run_chose_that_knew_no_head_evidence_is_carried_over():
+    none = {"distance": 12.0, "accepted": 80.0, "rejected": 70.0}
+    chosen = {"alpha": 0.06, "temperature": 0.5, "none_of_these": none, "distance_level": 10.0}
+    carried = carry_over(chosen, 30.0, "offset")
+    assert carried["head_evidence"] == 0.0
+    assert carried["alpha_captions_alone"] == carried["alpha"]
 
 
 def test_distance_from_the_own_class_by_hand():

@@ -18,6 +18,7 @@ from tensorflow_serving.config import model_server_config_pb2
 
 from clarel_tf.dataset_loading import class_names, get_builder, load_splits
 from clarel_tf.distances import pairwise_distances_numpy
+from clarel_tf.evaluation import embed_queries
 from clarel_tf.export import write_saved_model
 from clarel_tf.files import read_json
 from clarel_tf.metrics import harmonic_mean, per_class_accuracy
@@ -146,6 +147,18 @@ def test_a_plain_loop_over_the_embedders_gives_the_same_measures(exported):
     (built,) = (folder / "data" / "demo").glob("*.*.*")
     found, expected = measure(folder / "run", folder / "models", built)
     assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_rule_of_the_paper_stands_beside_that_with_the_image_head(exported):
+    folder, model, splits, _, results = exported
+    rows = read_json(folder / "run/evaluation.json")["prototypes"]
+    assert results["head_evidence"] == 0.5
+    assert rows["all"]["gzsl"] == results["gzsl"]
+    seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
+    by_captions = embed_queries(model, seen, unseen, [support]).evaluate()
+    alpha = rows["captions_alone"]["alpha"]
+    assert rows["captions_alone"]["gzsl"] == pytest.approx(by_captions.gzsl(alpha))
+    assert rows["captions_alone"]["gzsl_alpha0"] != rows["all"]["gzsl_alpha0"]
 
 
 def caption_scatter_by_loop(model, splits):
