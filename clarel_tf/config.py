@@ -56,6 +56,12 @@ class LossConfig:
     distance_scale: float = _setting(
         1.0, "distances are multiplied by this in the retrieval terms", above=0
     )
+    mixture_share: float = _setting(
+        0.0,
+        "share of the retrieval terms of instances in which mixtures of two instances are paired",
+        low=0,
+        high=1,
+    )
     prototype_share: float = _setting(
         0.0,
         "share of the retrieval terms in which the batch's class means stand for its instances",

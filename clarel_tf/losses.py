@@ -1,5 +1,7 @@
 """The four losses of CLAREL and their mix, as pure functions of embeddings."""
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 from clarel_tf.distances import pairwise_distances
@@ -32,6 +34,29 @@ def retrieval_losses(
     return text_retrieval, image_retrieval
 
 
+def mixture_losses(
+    images: tf.Tensor, texts: tf.Tensor, scale: float = 1.0
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Retrieval of mixtures: what lies between two images must be found between their texts.
+
+    The classes of a training split are few points of the joint space, and new classes lie between
+    them. Instance i is mixed with the one a third of the batch before it, in shares from 0.2 to 0.8
+    that go by the row: batches are random already, so this needs no draws of its own, and no two
+    mixtures are of the same pair.
+
+    Args:
+      images, texts: float32 [B, E], embeddings; partners have the same row.
+      scale: distances are multiplied by it.
+
+    Returns:
+      (text retrieval loss, image retrieval loss), scalars.
+    """
+    count = tf.shape(images)[0]
+    own = tf.linspace(0.2, 0.8, count)[:, tf.newaxis]
+    mixed = [own * side + (1.0 - own) * tf.roll(side, count // 3, 0) for side in (images, texts)]
+    return retrieval_losses(scale * pairwise_distances(*mixed))
+
+
 def prototype_losses(
     images: tf.Tensor, texts: tf.Tensor, labels: tf.Tensor, scale: float = 1.0
 ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -55,6 +80,15 @@ def prototype_losses(
         means = tf.math.unsorted_segment_mean(members, own, tf.size(classes))  # [P, E]
         sides.append(classification_loss(-scale * pairwise_distances(queries, means), own))
     return sides[0], sides[1]
+
+
+def blend(
+    terms: Sequence[tf.Tensor], others: Sequence[tf.Tensor], share: float
+) -> tuple[tf.Tensor, ...]:
+    """Terms of which `others` have the given share."""
+    return tuple(
+        (1.0 - share) * term + share * other for term, other in zip(terms, others, strict=True)
+    )
 
 
 def retrieval_accuracies(distances: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

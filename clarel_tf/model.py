@@ -112,16 +112,10 @@ class Clarel(keras.Model):
         images, texts = gather_rows(self(own_rows(batch), training=training))
         labels = batch["label"]
         distances = pairwise_distances(images, texts)
-        scale, values = self.loss_settings.distance_scale, {}
-        values["text_retrieval"], values["image_retrieval"] = losses.retrieval_losses(
-            distances * scale, labels if self.loss_settings.mask_same_class else None
+        values = {}
+        values["text_retrieval"], values["image_retrieval"] = self._retrieval_terms(
+            images, texts, distances, labels
         )
-        share = self.loss_settings.prototype_share
-        if share:
-            terms = ("text_retrieval", "image_retrieval")
-            of_classes = losses.prototype_losses(images, texts, labels, scale)
-            for term, of_class in zip(terms, of_classes, strict=True):
-                values[term] = (1.0 - share) * values[term] + share * of_class
         values["text_classification"] = losses.classification_loss(
             self.text_classifier(texts), labels
         )
@@ -137,6 +131,23 @@ class Clarel(keras.Model):
             losses.retrieval_accuracies(distances)
         )
         return values
+
+    def _retrieval_terms(
+        self, images: tf.Tensor, texts: tf.Tensor, distances: tf.Tensor, labels: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        """(text retrieval, image retrieval), with mixtures and class means in their shares."""
+        settings = self.loss_settings
+        scale = settings.distance_scale
+        terms = losses.retrieval_losses(
+            distances * scale, labels if settings.mask_same_class else None
+        )
+        if settings.mixture_share:
+            mixed = losses.mixture_losses(images, texts, scale)
+            terms = losses.blend(terms, mixed, settings.mixture_share)
+        if settings.prototype_share:
+            of_classes = losses.prototype_losses(images, texts, labels, scale)
+            terms = losses.blend(terms, of_classes, settings.prototype_share)
+        return terms
 
     def train_step(self, batch: Batch) -> dict[str, tf.Tensor]:
         return self.update_averages(self.learn(batch), batch)

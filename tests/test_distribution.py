@@ -36,6 +36,7 @@ def config(small_config) -> Config:
             "checkpoint_every": 10,
             "log_every": 5,
             "prototype_share": 0.5,
+            "mixture_share": 0.5,
             "instances_per_class": 2,
             "evaluate_every": 10,
             "l2": 0.01,

@@ -98,6 +98,30 @@ def test_losses_equal_plain_loops(size, seed, scale, mask):
     np.testing.assert_allclose(ours, loop_losses(images, texts, labels, mask), atol=1e-4)
 
 
+def test_mixture_losses_by_hand():
+    # Three instances on a line; shares 0.2, 0.5 and 0.8; each is mixed with the row before it.
+    #   images 0.2*0 + 0.8*5 = 4, 0.5*2 + 0.5*0 = 1, 0.8*5 + 0.2*2 = 4.4
+    #   texts  0.2*1 + 0.8*6 = 5, 0.5*3 + 0.5*1 = 2, 0.8*6 + 0.2*3 = 5.4
+    images, texts = tf.constant([[0.0], [2.0], [5.0]]), tf.constant([[1.0], [3.0], [6.0]])
+    text, image = losses.mixture_losses(images, texts, scale=2.0)
+    # Distances (1, 2, 1.4), (4, 1, 4.4), (0.6, 2.4, 1), twice: among the texts
+    #   2 + log(e^-2 + e^-4 + e^-2.8)     = log(1 + e^-2 + e^-0.8)     = 0.46037
+    #   2 + log(e^-8 + e^-2 + e^-8.8)     = log(1 + e^-6 + e^-6.8)     = 0.00359
+    #   2 + log(e^-1.2 + e^-4.8 + e^-2)   = log(1 + e^0.8 + e^-2.8)    = 1.18978
+    assert float(text) == pytest.approx((0.46037 + 0.00359 + 1.18978) / 3, abs=1e-4)
+    # Among the images: columns (1, 4, 0.6), (2, 1, 2.4), (1.4, 4.4, 1)
+    #   log(1 + e^-6 + e^0.8) = 1.17187, log(1 + e^-2 + e^-2.8) = 0.17910,
+    #   log(1 + e^-0.8 + e^-6.8) = 0.37187
+    assert float(image) == pytest.approx((1.17187 + 0.17910 + 0.37187) / 3, abs=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_batch_too_small_to_mix_has_its_own_losses(size):
+    images, texts = tf.constant([[0.0], [2.0]])[:size], tf.constant([[1.0], [5.0]])[:size]
+    plain = losses.retrieval_losses(pairwise_distances(images, texts))
+    np.testing.assert_allclose(losses.mixture_losses(images, texts), plain, atol=1e-5)
+
+
 def test_prototype_losses_by_hand():
     # Instances 0 and 1 are of class 7, instance 2 is of class 4; all lie on a line.
     images, texts = tf.constant([[0.0], [2.0], [5.0]]), tf.constant([[1.0], [3.0], [6.0]])
