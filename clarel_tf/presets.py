@@ -22,6 +22,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "captions": 2,
         "instances_per_class": 4,
         "prototype_share": 0.5,
+        "mixture_share": 0.5,
         "distance_scale": 2.0,
         "word_dropout": 0.1,
         "optimizer": "adam",
