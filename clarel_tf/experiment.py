@@ -147,6 +147,7 @@ def _test(
         model, splits, calibration, class_names, config.seed, config.alpha_transfer
     )
     checksums.write_json(folder.evaluation_path, evaluation)
+    rows = evaluation["prototypes"]
     results = {
         "dataset": config.dataset,
         "dataset_config": config.dataset_config,
@@ -155,7 +156,8 @@ def _test(
         "steps": final.training.steps,
         **evaluation["chosen"],
         "alpha_on_validation": calibration["alpha"],
-        **evaluation["prototypes"]["all"],
+        **rows["all"],
+        "gzsl_captions_alone": rows.get("captions_alone", rows["all"])["gzsl"],
         "validation": calibration["validation"],
         "alpha_curve": calibration["alpha_curve"],
         "word_vectors": _word_vector_report(config, model),

@@ -10,19 +10,25 @@ def results_table(results: dict[str, Any]) -> str:
         f"Test splits of {dataset}, {results['protocol']} protocol, seed {results['seed']}, "
         f"{results['steps']} steps; per-class top-1 in percent"
     )
-    return _scores_table(title, results, results["alpha"])
+    return _scores_table(title, results, results)
 
 
 def validation_table(calibration: dict[str, Any]) -> str:
     """The same of the validation splits, which alpha was chosen on."""
     title = "Validation splits; per-class top-1 in percent"
-    return _scores_table(title, calibration["validation"], calibration["alpha"])
+    return _scores_table(title, calibration["validation"], calibration)
 
 
-def _scores_table(title: str, scores: dict[str, Any], alpha: float) -> str:
+def _scores_table(title: str, scores: dict[str, Any], chosen: dict[str, Any]) -> str:
+    rows = {
+        "alpha = 0": scores["gzsl_alpha0"],
+        f"alpha = {chosen['alpha']:.4g} (chosen)": scores["gzsl"],
+    }
+    if chosen.get("head_evidence"):
+        alpha = chosen["alpha_captions_alone"]
+        rows[f"captions alone, {alpha:.4g}"] = scores["gzsl_captions_alone"]
     lines = [title, "", f"{'':24}{'u':>8}{'s':>8}{'H':>8}"]
-    chosen = f"alpha = {alpha:.4g} (chosen)"
-    for name, gzsl in (("alpha = 0", scores["gzsl_alpha0"]), (chosen, scores["gzsl"])):
+    for name, gzsl in rows.items():
         lines.append(f"{name:24}{gzsl['u']:8.1f}{gzsl['s']:8.1f}{gzsl['h']:8.1f}")
     lines += ["", f"ZSL (unseen classes alone): {scores['zsl']['top1']:.1f}"]
     return "\n".join(lines)

@@ -42,6 +42,7 @@ def exported(tmp_path_factory, demo_data_dir):
     data = f"--data_dir={folder / 'data'}"
     done = run_program("train_main.py", data, f"--run_dir={folder / 'run'}", *SMALL)
     assert done.returncode == 0, done.stderr
+    assert "captions alone" in done.stdout
     flags = [data, f"--run_dir={folder / 'run'}", f"--export_dir={folder / 'models'}"]
     done = run_program("export_main.py", *flags, "--gallery_split=test_unseen")
     assert done.returncode == 0, done.stderr
@@ -154,6 +155,7 @@ def test_the_rule_of_the_paper_stands_beside_that_with_the_image_head(exported):
     rows = read_json(folder / "run/evaluation.json")["prototypes"]
     assert results["head_evidence"] == 0.5
     assert rows["all"]["gzsl"] == results["gzsl"]
+    assert rows["captions_alone"]["gzsl"] == results["gzsl_captions_alone"]
     seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
     by_captions = embed_queries(model, seen, unseen, [support]).evaluate()
     alpha = rows["captions_alone"]["alpha"]
