@@ -1,43 +1,36 @@
 """The settings of a run: frozen dataclasses, JSON in and out.
 
 Every field states its meaning and its legal values once, here; the flags of the programs, the
-checks and the messages are made from that. The defaults are the paper's values.
+checks and the messages are made from that (`setting.py`). The defaults are the paper's values.
 """
 
 import dataclasses
-import math
-import typing
 from typing import Any
 
 from clarel_tf.errors import ClarelError
-
-
-def _setting(default: Any, meaning: str, *, low=None, high=None, above=None, choices=None) -> Any:
-    """A dataclass field with its documentation and its bounds."""
-    checks = {"low": low, "high": high, "above": above, "choices": choices}
-    return dataclasses.field(default=default, metadata={"meaning": meaning, **checks})
+from clarel_tf.setting import check, convert, setting
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
     """The two towers."""
 
-    embedding_size: int = _setting(1024, "width of the joint image-text space", low=1)
-    image_dropout: float = _setting(0.25, "dropout on the image features", low=0, high=0.95)
-    text_dropout: float = _setting(0.25, "dropout before the text head", low=0, high=0.95)
-    max_tokens: int = _setting(30, "a caption is cut after this many tokens", low=1)
-    min_word_count: int = _setting(1, "rarer words of the training split become unknown", low=1)
-    word_size: int = _setting(
+    embedding_size: int = setting(1024, "width of the joint image-text space", low=1)
+    image_dropout: float = setting(0.25, "dropout on the image features", low=0, high=0.95)
+    text_dropout: float = setting(0.25, "dropout before the text head", low=0, high=0.95)
+    max_tokens: int = setting(30, "a caption is cut after this many tokens", low=1)
+    min_word_count: int = setting(1, "rarer words of the training split become unknown", low=1)
+    word_size: int = setting(
         300, "width of learned word embeddings (a vector file brings its own)", low=1
     )
-    tune_word_vectors: bool = _setting(
+    tune_word_vectors: bool = setting(
         False, "train on the vectors of the file instead of freezing them"
     )
-    filters: tuple[int, ...] = _setting((128, 256), "filters of the two residual blocks", low=1)
-    lstm_units: int = _setting(512, "LSTM units in each direction", low=1)
-    batch_norm_momentum: float = _setting(0.95, "decay of the moving statistics", low=0, high=1)
-    batch_norm_epsilon: float = _setting(1e-6, "added to the variance", above=0)
-    l2: float = _setting(
+    filters: tuple[int, ...] = setting((128, 256), "filters of the two residual blocks", low=1)
+    lstm_units: int = setting(512, "LSTM units in each direction", low=1)
+    batch_norm_momentum: float = setting(0.95, "decay of the moving statistics", low=0, high=1)
+    batch_norm_epsilon: float = setting(1e-6, "added to the variance", above=0)
+    l2: float = setting(
         0.001, "adds l2/2 * sum(w^2) over convolution kernels and batch-norm gamma, beta", low=0
     )
 
@@ -46,23 +39,23 @@ class ModelConfig:
 class LossConfig:
     """The mix of the four losses."""
 
-    lambda_: float = _setting(
+    lambda_: float = setting(
         0.5, "lambda: weight of text retrieval against image retrieval", low=0, high=1
     )
-    kappa: float = _setting(0.5, "kappa: weight of classification against retrieval", low=0, high=1)
-    mask_same_class: bool = _setting(
+    kappa: float = setting(0.5, "kappa: weight of classification against retrieval", low=0, high=1)
+    mask_same_class: bool = setting(
         False, "leave other instances of the same class out of the negatives"
     )
-    distance_scale: float = _setting(
+    distance_scale: float = setting(
         1.0, "distances are multiplied by this in the retrieval terms", above=0
     )
-    mixture_share: float = _setting(
+    mixture_share: float = setting(
         0.0,
         "share of the retrieval terms of instances in which mixtures of two instances are paired",
         low=0,
         high=1,
     )
-    prototype_share: float = _setting(
+    prototype_share: float = setting(
         0.0,
         "share of the retrieval terms in which the batch's class means stand for its instances",
         low=0,
@@ -74,72 +67,72 @@ class LossConfig:
 class TrainingConfig:
     """The optimisation of one phase."""
 
-    steps: int = _setting(150_000, "batches to train in each of the two phases", low=1)
-    equal_passes: bool = _setting(
+    steps: int = setting(150_000, "batches to train in each of the two phases", low=1)
+    equal_passes: bool = setting(
         False,
         "the second phase passes over its larger split as often as the first over its own, "
         "which takes more steps",
     )
-    batch_size: int = _setting(32, "instances in a batch", low=1)
-    captions: int = _setting(
+    batch_size: int = setting(32, "instances in a batch", low=1)
+    captions: int = setting(
         0, "captions drawn for an instance at each step (0: all of them)", low=0
     )
-    instances_per_class: int = _setting(
+    instances_per_class: int = setting(
         0, "draw classes, each with this many instances (0: draw instances)", low=0
     )
-    word_dropout: float = _setting(
+    word_dropout: float = setting(
         0.0, "share of the words that a step sees as unknown words", low=0, high=0.95
     )
-    optimizer: str = _setting("sgd", "optimiser", choices=("sgd", "adam"))
-    learning_rate: float = _setting(0.1, "learning rate at its highest", above=0)
-    momentum: float = _setting(0.9, "momentum of SGD", low=0, high=0.9999)
-    clip_norm: float = _setting(1.0, "clip each variable's gradient to this norm (0: off)", low=0)
-    schedule: str = _setting(
+    optimizer: str = setting("sgd", "optimiser", choices=("sgd", "adam"))
+    learning_rate: float = setting(0.1, "learning rate at its highest", above=0)
+    momentum: float = setting(0.9, "momentum of SGD", low=0, high=0.9999)
+    clip_norm: float = setting(1.0, "clip each variable's gradient to this norm (0: off)", low=0)
+    schedule: str = setting(
         "staircase", "learning-rate schedule", choices=("staircase", "cosine", "constant")
     )
-    decay_every: int = _setting(50_000, "staircase: steps between two decays", low=1)
-    decay_factor: float = _setting(0.1, "staircase: factor of each decay", above=0, high=1)
-    warmup_steps: int = _setting(0, "cosine: steps of linear warm-up", low=0)
-    operations_at_once: int = _setting(
+    decay_every: int = setting(50_000, "staircase: steps between two decays", low=1)
+    decay_factor: float = setting(0.1, "staircase: factor of each decay", above=0, high=1)
+    warmup_steps: int = setting(0, "cosine: steps of linear warm-up", low=0)
+    operations_at_once: int = setting(
         1,
         "operations that share the cores: with 2 the directions of the LSTM run side by side, "
         "which suits narrow towers",
         low=1,
     )
-    log_every: int = _setting(100, "steps between two rows of history.csv", low=1)
-    evaluate_every: int = _setting(
+    log_every: int = setting(100, "steps between two rows of history.csv", low=1)
+    evaluate_every: int = setting(
         0, "steps between two looks at the validation splits in the first phase (0: none)", low=0
     )
-    checkpoint_every: int = _setting(500, "steps between two checkpoints", low=1)
+    checkpoint_every: int = setting(500, "steps between two checkpoints", low=1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
     """All that decides the result of a run."""
 
-    dataset: str = _setting("demo", "dataset: a folder below datasets/")
-    dataset_config: str = _setting("", "builder config of the dataset (empty: its default)")
-    protocol: str = _setting(
+    dataset: str = setting("demo", "dataset: a folder below datasets/")
+    dataset_config: str = setting("", "builder config of the dataset (empty: its default)")
+    protocol: str = setting(
         "clean",
         "validation: 'clean' leaves every test_seen image out of it, 'paper' does not",
         choices=("clean", "paper"),
     )
-    alpha_transfer: str = _setting(
+    alpha_transfer: str = setting(
         "value",
         "alpha for the model that is tested: the 'value' that was chosen, as in the paper, or the "
         "same 'offset', which allows for distances that have grown",
         choices=("value", "offset"),
     )
-    head_evidence: float = _setting(
+    head_evidence: float = setting(
         0.0,
         "weight of the image head's log-probability in the distance to a known class "
         "(0: captions alone decide, as in the paper)",
         low=0,
     )
-    word_vectors: str = _setting(
+    word_vectors: str = setting(
         "", "word2vec, GloVe or fastText file, plain or .gz (empty: embeddings are learned)"
     )
-    seed: int = _setting(0, "seed of weights, batches and dropout", low=0, high=2**31 - 1)
+    seed: int = setting(0, "seed of weights, batches and dropout", low=0, high=2**31 - 1)
     model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
     loss: LossConfig = dataclasses.field(default_factory=LossConfig)
     training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
@@ -147,7 +140,7 @@ class Config:
     def __post_init__(self):
         for section, field in settings():
             owner = getattr(self, section) if section else self
-            _check(field, getattr(owner, field.name))
+            check(field, getattr(owner, field.name))
         if len(self.model.filters) != 2:
             raise ClarelError(f"filters must name 2 residual blocks, not {len(self.model.filters)}")
         if self.head_evidence and not self.loss.kappa:
@@ -166,7 +159,7 @@ class Config:
         changes: dict[str, dict[str, Any]] = {}
         for name, value in values.items():
             section, field = _find(name)
-            changes.setdefault(section, {})[name] = _convert(field, value)
+            changes.setdefault(section, {})[name] = convert(field, value)
         sections = {
             section: dataclasses.replace(getattr(self, section), **changed)
             for section, changed in changes.items()
@@ -214,37 +207,3 @@ def _find(name: str, section: str | None = None) -> tuple[str, dataclasses.Field
             return its_section, field
     where = f" in section {section!r}" if section else ""
     raise ClarelError(f"unknown config key {name!r}{where}")
-
-
-def _convert(field: dataclasses.Field, value: Any) -> Any:
-    """`value` as the field's type: JSON has no tuples, and writes 1.0 as 1 at times."""
-    if typing.get_origin(field.type) is tuple and isinstance(value, (list, tuple)):
-        return tuple(value)
-    if field.type is float and type(value) is int:
-        return float(value)
-    return value
-
-
-def _check(field: dataclasses.Field, value: Any) -> None:
-    """Raises with the name of the key when `value` has the wrong type or is out of bounds."""
-    bounds = field.metadata
-    name = field.name.rstrip("_")
-    is_tuple = typing.get_origin(field.type) is tuple
-    kind = int if is_tuple else field.type
-    items = value if is_tuple and isinstance(value, tuple) else (value,)
-    if is_tuple and (not isinstance(value, tuple) or not value):
-        raise ClarelError(f"{name} must be a list of {kind.__name__}, not {value!r}")
-    for item in items:
-        if type(item) is not kind:
-            raise ClarelError(f"{name} must be of type {kind.__name__}, not {item!r}")
-        if kind is float and not math.isfinite(item):
-            raise ClarelError(f"{name} must be a finite number, not {item}")
-        if bounds["choices"] and item not in bounds["choices"]:
-            allowed = ", ".join(bounds["choices"])
-            raise ClarelError(f"{name} must be one of {allowed}, not {item!r}")
-        if bounds["low"] is not None and item < bounds["low"]:
-            raise ClarelError(f"{name} must be at least {bounds['low']}, not {item}")
-        if bounds["above"] is not None and item <= bounds["above"]:
-            raise ClarelError(f"{name} must be above {bounds['above']}, not {item}")
-        if bounds["high"] is not None and item > bounds["high"]:
-            raise ClarelError(f"{name} must be at most {bounds['high']}, not {item}")

@@ -5,36 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from clarel_tf import figures, files, published
+from clarel_tf.html_page import card, figure_card, grid, page, table
 from clarel_tf.training_history import read_history
-
-_STYLE = """
-:root { color-scheme: light; --ink: #22252b; --soft: #5c6470; --line: #e3e6ea; --card: #ffffff; }
-* { box-sizing: border-box; }
-body { margin: 0; background: #f5f6f8; color: var(--ink);
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
-main { max-width: 1120px; margin: 0 auto; padding: 28px 20px 60px; }
-h1 { font-size: 1.6rem; margin: 0 0 4px; } h2 { font-size: 1.1rem; margin: 0 0 8px; }
-p { margin: 0 0 10px; } .soft { color: var(--soft); font-size: .92rem; }
-.grid { display: grid; gap: 18px;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); }
-.card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 18px;
-  min-width: 0; } .wide { grid-column: 1 / -1; }
-.numbers { display: flex; flex-wrap: wrap; gap: 14px; margin: 18px 0; }
-.number { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
-  padding: 12px 18px; flex: 0 1 130px; min-width: 74px; }
-.number b { display: block; font-size: 1.7rem; }
-svg { width: 100%; height: auto; display: block; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; }
-th, td { padding: 5px 10px; border-bottom: 1px solid var(--line); text-align: right; }
-th:first-child, td:first-child { text-align: left; } th { color: var(--soft); font-weight: 600; }
-td.text, th.text { text-align: left; overflow-wrap: anywhere; }
-.scroll + .soft { margin-top: 10px; }
-.example { border-top: 1px solid var(--line); padding: 10px 0; overflow-wrap: anywhere; }
-.tag { border-radius: 6px; padding: 1px 7px; font-size: .8rem; color: #fff; }
-.right { background: #2f8f5b; } .wrong { background: #b4483d; }
-.example ul { margin: 4px 0 0; padding-left: 20px; } .own { font-weight: 600; }
-"""
 
 
 def write_report(
@@ -57,8 +29,8 @@ def report_page(results: dict[str, Any], evaluation: dict[str, Any], run_dir: Pa
         f"alpha = {results['alpha']:.3g}": results["gzsl"],
     }
     cards = [
-        _card("Result", _result_table(results, evaluation), wide=True),
-        _figure_card(
+        card("Result", _result_table(results, evaluation), wide=True),
+        figure_card(
             "Balance of seen and unseen classes",
             figures.alpha_figure(
                 results["alpha_curve"],
@@ -68,35 +40,28 @@ def report_page(results: dict[str, Any], evaluation: dict[str, Any], run_dir: Pa
             "On validation data; the dot is the alpha with the highest H. "
             f"For the test it is {results['alpha']:.3g}.",
         ),
-        _figure_card(
+        figure_card(
             "Seen against unseen accuracy",
             figures.seen_unseen_figure(curve["u"], curve["s"], marks),
             f"On test data, over all alpha. Area under it (AUSUC): {results['ausuc']:.1f} %.",
         ),
-        _figure_card(
+        figure_card(
             "Captions per prototype",
             figures.captions_figure(evaluation["captions_curve"]),
             "Means of seeded draws with their standard deviation, at the chosen alpha.",
         ),
-        _figure_card(
+        figure_card(
             "Training", figures.losses_figure(histories), "Means over each logged interval."
         ),
         *_validation_card(run_dir),
-        _card("Sentences that a new class needs", _new_class_table(evaluation)),
-        _card("Retrieval", _retrieval_table(evaluation)),
-        _card("Probabilities", _probability_table(results, evaluation)),
-        _card("Classes most often confused", _confusion_table(evaluation), wide=True),
-        _card("Captions nearest to test images", _example_list(evaluation), wide=True),
+        card("Sentences that a new class needs", _new_class_table(evaluation)),
+        card("Retrieval", _retrieval_table(evaluation)),
+        card("Probabilities", _probability_table(results, evaluation)),
+        card("Classes most often confused", _confusion_table(evaluation), wide=True),
+        card("Captions nearest to test images", _example_list(evaluation), wide=True),
     ]
     title = f"{dataset}: zero-shot classification by retrieval"
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<link rel="icon" href="data:,"><title>{html.escape(title)}</title>'
-        f"<style>{_STYLE}</style></head><body><main><h1>{html.escape(title)}</h1>"
-        f'<p class="soft">{html.escape(_subtitle(results))}</p>{_headline(results)}'
-        f'<div class="grid">{"".join(cards)}</div></main></body></html>\n'
-    )
+    return page(title, _subtitle(results), [_headline(results), grid(cards)])
 
 
 def _validation_card(run_dir: Path) -> list[str]:
@@ -105,7 +70,7 @@ def _validation_card(run_dir: Path) -> list[str]:
     if not rows:
         return []
     note = "On validation data, with two captions of each image and the best alpha at each step."
-    return [_figure_card("While training", figures.validation_figure(rows), note)]
+    return [figure_card("While training", figures.validation_figure(rows), note)]
 
 
 def _new_class_table(evaluation: dict[str, Any]) -> str:
@@ -123,7 +88,7 @@ def _new_class_table(evaluation: dict[str, Any]) -> str:
         "are of the class. Means of seeded draws with their standard deviation, in percent."
     )
     header = ["sentences", "accuracy", "precision"]
-    return f'<p class="soft">{html.escape(note)}</p>{_table(header, rows)}'
+    return f'<p class="soft">{html.escape(note)}</p>{table(header, rows)}'
 
 
 def _subtitle(results: dict[str, Any]) -> str:
@@ -150,32 +115,6 @@ def _headline(results: dict[str, Any]) -> str:
         f'<div class="number">{name}<b>{value:.1f}</b></div>' for name, value in numbers.items()
     )
     return f'<div class="numbers">{"".join(boxes)}</div>'
-
-
-def _card(title: str, body: str, wide: bool = False) -> str:
-    kind = "card wide" if wide else "card"
-    return f'<section class="{kind}"><h2>{html.escape(title)}</h2>{body}</section>'
-
-
-def _figure_card(title: str, figure, note: str) -> str:
-    return _card(title, f'<p class="soft">{html.escape(note)}</p>{figures.to_svg(figure)}')
-
-
-def _table(header: list[str], rows: list[list[Any]], text_columns: int = 1) -> str:
-    """A table; numbers get one decimal, everything else is escaped."""
-
-    def cell(value: Any, column: int, tag: str = "td") -> str:
-        text = f"{value:.1f}" if isinstance(value, float) else html.escape(str(value))
-        kind = ' class="text"' if column < text_columns else ""
-        return f"<{tag}{kind}>{text}</{tag}>"
-
-    head = "".join(cell(name, column, "th") for column, name in enumerate(header))
-    body = "".join(
-        "<tr>" + "".join(cell(value, column) for column, value in enumerate(row)) + "</tr>"
-        for row in rows
-    )
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="scroll">{table}</div>'
 
 
 def _result_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str:
@@ -210,7 +149,7 @@ def _result_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str:
                 '<p class="soft">The paper used ResNet-101 features; other features are not '
                 "comparable one to one.</p>"
             )
-    return _table(["", "unseen", "seen", "H", "ZSL"], rows) + note
+    return table(["", "unseen", "seen", "H", "ZSL"], rows) + note
 
 
 def _retrieval_table(evaluation: dict[str, Any]) -> str:
@@ -224,7 +163,7 @@ def _retrieval_table(evaluation: dict[str, Any]) -> str:
         f"AP@50 around prototypes: {precision['unseen']:.1f} (unseen classes), "
         f"{precision['all']:.1f} (all)."
     )
-    return _table(["", "recall@1", "@5", "@10"], rows) + f'<p class="soft">{note}</p>'
+    return table(["", "recall@1", "@5", "@10"], rows) + f'<p class="soft">{note}</p>'
 
 
 def _probability_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str:
@@ -240,14 +179,14 @@ def _probability_table(results: dict[str, Any], evaluation: dict[str, Any]) -> s
         f"their class on offer, and {none['rejected']:.1f} % are turned away without it."
     )
     header = ["calibration error, %", "temperature 1", "fitted"]
-    return _table(header, rows) + f'<p class="soft">{note}</p>'
+    return table(header, rows) + f'<p class="soft">{note}</p>'
 
 
 def _confusion_table(evaluation: dict[str, Any]) -> str:
     rows = [[row["true"], row["predicted"], row["percent"]] for row in evaluation["confusions"]]
     if not rows:
         return "<p>No unseen test image was given to a wrong class.</p>"
-    return _table(["true class (unseen)", "given to", "% of its images"], rows, text_columns=2)
+    return table(["true class (unseen)", "given to", "% of its images"], rows, text_columns=2)
 
 
 def _example_list(evaluation: dict[str, Any]) -> str:

@@ -1,0 +1,48 @@
+"""One setting of a config: a dataclass field that knows its meaning and its legal values."""
+
+import dataclasses
+import math
+import typing
+from typing import Any
+
+from clarel_tf.errors import ClarelError
+
+
+def setting(default: Any, meaning: str, *, low=None, high=None, above=None, choices=None) -> Any:
+    """A dataclass field with its documentation and its bounds."""
+    checks = {"low": low, "high": high, "above": above, "choices": choices}
+    return dataclasses.field(default=default, metadata={"meaning": meaning, **checks})
+
+
+def convert(field: dataclasses.Field, value: Any) -> Any:
+    """`value` as the field's type: JSON has no tuples, and writes 1.0 as 1 at times."""
+    if typing.get_origin(field.type) is tuple and isinstance(value, (list, tuple)):
+        return tuple(value)
+    if field.type is float and type(value) is int:
+        return float(value)
+    return value
+
+
+def check(field: dataclasses.Field, value: Any) -> None:
+    """Raises with the name of the key when `value` has the wrong type or is out of bounds."""
+    bounds = field.metadata
+    name = field.name.rstrip("_")
+    is_tuple = typing.get_origin(field.type) is tuple
+    kind = int if is_tuple else field.type
+    items = value if is_tuple and isinstance(value, tuple) else (value,)
+    if is_tuple and (not isinstance(value, tuple) or not value):
+        raise ClarelError(f"{name} must be a list of {kind.__name__}, not {value!r}")
+    for item in items:
+        if type(item) is not kind:
+            raise ClarelError(f"{name} must be of type {kind.__name__}, not {item!r}")
+        if kind is float and not math.isfinite(item):
+            raise ClarelError(f"{name} must be a finite number, not {item}")
+        if bounds["choices"] and item not in bounds["choices"]:
+            allowed = ", ".join(bounds["choices"])
+            raise ClarelError(f"{name} must be one of {allowed}, not {item!r}")
+        if bounds["low"] is not None and item < bounds["low"]:
+            raise ClarelError(f"{name} must be at least {bounds['low']}, not {item}")
+        if bounds["above"] is not None and item <= bounds["above"]:
+            raise ClarelError(f"{name} must be above {bounds['above']}, not {item}")
+        if bounds["high"] is not None and item > bounds["high"]:
+            raise ClarelError(f"{name} must be at most {bounds['high']}, not {item}")
