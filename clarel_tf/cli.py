@@ -15,6 +15,7 @@ from clarel_tf import checksums
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
 from clarel_tf.files import disk_trouble, read_json
+from clarel_tf.memory import keep_few_kernels
 from clarel_tf.presets import preset
 from clarel_tf.run_folder import BEGIN_ANEW, MAKE_AGAIN, RunFolder
 
@@ -176,6 +177,7 @@ def start_tensorflow(use_devices: bool = True) -> None:
     Args:
       use_devices: a cluster must be joined before any device is used.
     """
+    keep_few_kernels()
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"

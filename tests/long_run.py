@@ -20,7 +20,7 @@ import keras
 import numpy as np
 
 from clarel_tf.dataset_loading import Split, get_builder, load_splits
-from clarel_tf.memory import give_back_free_memory
+from clarel_tf.memory import give_back_free_memory, keep_few_kernels
 from clarel_tf.phase import build_model
 from clarel_tf.presets import preset
 from clarel_tf.protocol import apply_protocol
@@ -104,6 +104,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--data_dir", required=True)
     flags = parser.parse_args()
+    keep_few_kernels()  # as the programs do
     splits = apply_protocol(load_splits(get_builder("demo", data_dir=flags.data_dir)), "clean")
     # A rate that does not fall: the schedule has no end that the hour would have to meet.
     config = preset("tiny").override(
