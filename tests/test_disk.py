@@ -89,6 +89,7 @@ def test_an_export_to_a_full_disk_leaves_the_versions_that_were_there(disk, fini
     assert not (exports / ".staging").exists()
 
 
+@pytest.mark.slow
 def test_a_dataset_that_does_not_fit_is_built_when_there_is_room(disk):
     disk.resize("1m")
     with pytest.raises(ClarelError, match=r"cannot write to the dataset's folder .*No space left"):

@@ -367,6 +367,7 @@ def test_versions_count_up_and_server_files_parse(exported):
         assert log.predict_log.request.model_spec.name == name
 
 
+@pytest.mark.slow
 def test_a_killed_export_leaves_nothing_that_a_server_would_load(exported, tmp_path):
     folder = exported[0]
     command = [sys.executable, str(ROOT / "export_main.py"), f"--data_dir={folder / 'data'}"]
