@@ -13,6 +13,7 @@ The losses multiply distances by `distance_scale` to make logits of them, so a w
 from typing import NamedTuple
 
 import numpy as np
+import scipy.special
 
 from clarel_tf.model import Clarel
 
@@ -40,9 +41,7 @@ class HeadEvidence(NamedTuple):
 
     def log_probabilities(self, images: np.ndarray) -> np.ndarray:
         """Embedded images, float32 [N, E] -> float32 [N, K]."""
-        logits = images @ self.kernel + self.bias
-        logits -= logits.max(axis=1, keepdims=True)
-        return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        return scipy.special.log_softmax(images @ self.kernel + self.bias, axis=1)
 
     def add_to(self, distances: np.ndarray, images: np.ndarray) -> None:
         """Changes the distances of images, [N, E], to the known classes, [N, K], in place."""
