@@ -17,6 +17,9 @@ class ModelConfig:
 
     embedding_size: int = setting(1024, "width of the joint image-text space", low=1)
     image_dropout: float = setting(0.25, "dropout on the image features", low=0, high=0.95)
+    feature_power: float = setting(
+        1.0, "image features are raised to this power, their signs kept", above=0, high=1
+    )
     text_dropout: float = setting(0.25, "dropout before the text head", low=0, high=0.95)
     max_tokens: int = setting(30, "a caption is cut after this many tokens", low=1)
     min_word_count: int = setting(1, "rarer words of the training split become unknown", low=1)

@@ -89,7 +89,10 @@ class Clarel(keras.Model):
             name="text_tower",
         )
         self.image_tower = ImageTower(
-            settings.embedding_size, settings.image_dropout, name="image_tower"
+            settings.embedding_size,
+            settings.image_dropout,
+            settings.feature_power,
+            name="image_tower",
         )
         self.text_classifier = keras.layers.Dense(num_classes, name="text_classifier")
         self.image_classifier = keras.layers.Dense(num_classes, name="image_classifier")

@@ -1,5 +1,6 @@
 """`Clarel` as a Keras model: fit, evaluate, callbacks, saving, embedding."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -19,9 +20,9 @@ SMALL = ModelConfig(
 )
 
 
-def make_model(loss=LossConfig(), **kwargs) -> Clarel:
+def make_model(loss=LossConfig(), settings=SMALL, **kwargs) -> Clarel:
     keras.utils.set_random_seed(1)
-    return Clarel(WORDS, feature_size=5, num_classes=3, model=SMALL, loss=loss, **kwargs)
+    return Clarel(WORDS, feature_size=5, num_classes=3, model=settings, loss=loss, **kwargs)
 
 
 def make_batch(size=6, captions=3, seed=0) -> dict[str, np.ndarray]:
@@ -109,6 +110,19 @@ def test_a_scale_on_the_distance_is_a_scale_on_both_embeddings(share):
         made = model.compute_losses(batch, training=False)
         values.append([float(made[k]) for k in ("text_retrieval", "image_retrieval")])
     np.testing.assert_allclose(values[0], values[1], rtol=1e-4)
+
+
+def test_feature_power_takes_roots_and_keeps_signs(tmp_path):
+    plain = make_model()
+    model = make_model(settings=dataclasses.replace(SMALL, feature_power=0.5))
+    model.image_tower.set_weights(plain.image_tower.get_weights())
+    features = np.array([[4.0, -9.0, 0.0, 1.0, 0.25]])
+    roots = np.array([[2.0, -3.0, 0.0, 1.0, 0.5]])
+    expected = plain.embed_images(roots)
+    np.testing.assert_allclose(model.embed_images(features), expected, rtol=1e-5)
+    model.save(tmp_path / "model.keras")
+    loaded = load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded.embed_images(features), expected, rtol=1e-5)
 
 
 def test_captions_are_averaged_after_the_head():
