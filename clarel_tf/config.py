@@ -8,6 +8,7 @@ import dataclasses
 from typing import Any
 
 from clarel_tf.errors import ClarelError
+from clarel_tf.evidence import EvidenceWeights
 from clarel_tf.setting import check, convert, setting
 
 
@@ -132,6 +133,12 @@ class Config:
         "(0: captions alone decide, as in the paper)",
         low=0,
     )
+    discriminant_evidence: float = setting(
+        0.0,
+        "how much linear discriminants of the known classes move the distances to all classes, as "
+        "a share of how distances vary (0: not at all, as in the paper)",
+        low=0,
+    )
     word_vectors: str = setting(
         "", "word2vec, GloVe or fastText file, plain or .gz (empty: embeddings are learned)"
     )
@@ -156,6 +163,11 @@ class Config:
                 f"warmup_steps ({self.training.warmup_steps}) must be below "
                 f"steps ({self.training.steps})"
             )
+
+    @property
+    def evidence(self) -> EvidenceWeights:
+        """What is let into decisions besides the captions."""
+        return EvidenceWeights(self.head_evidence, self.discriminant_evidence)
 
     def override(self, values: dict[str, Any]) -> "Config":
         """A copy with the named settings changed; names need no section, all are unique."""

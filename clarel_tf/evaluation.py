@@ -7,9 +7,11 @@ import numpy as np
 
 from clarel_tf.calibration import NearestClasses, alpha_curve, gzsl_scores
 from clarel_tf.dataset_loading import Split
-from clarel_tf.distances import pairwise_distances_numpy
+from clarel_tf.discriminants import Discriminants
+from clarel_tf.distances import EPSILON, pairwise_distances_numpy
 from clarel_tf.embedding import EmbeddedSplit, embed_split
 from clarel_tf.errors import ClarelError
+from clarel_tf.evidence import EvidenceWeights
 from clarel_tf.head_evidence import HeadEvidence
 from clarel_tf.metrics import per_class_accuracy
 from clarel_tf.model import Clarel
@@ -49,18 +51,25 @@ class EmbeddedQueries(NamedTuple):
       seen, unseen: query images of trained and of new classes.
       prototypes: of all classes.
       is_seen: bool [C], true for the classes that the model was trained on.
-      evidence: of the image head for these classes, if it is asked.
+      head: the image head for these classes, if it is asked.
+      discriminants: of these classes, if they are asked.
     """
 
     seen: EmbeddedSplit
     unseen: EmbeddedSplit
     prototypes: Prototypes
     is_seen: np.ndarray
-    evidence: HeadEvidence | None = None
+    head: HeadEvidence | None = None
+    discriminants: Discriminants | None = None
+
+    @property
+    def asks_more_than_captions(self) -> bool:
+        """Whether `captions_alone` is something else."""
+        return bool(self.head or self.discriminants)
 
     def captions_alone(self) -> "EmbeddedQueries":
-        """The same by the rule of the paper, without the image head."""
-        return self._replace(evidence=None)
+        """The same by the rule of the paper, without any other evidence."""
+        return self._replace(head=None, discriminants=None)
 
     def evaluate(self, leave_own_out: bool = False) -> Evaluation:
         """Nearest classes of all queries.
@@ -71,7 +80,9 @@ class EmbeddedQueries(NamedTuple):
         means = self.prototypes.means()
         sides = []
         for split in (self.seen, self.unseen):
-            own = distances_without_own_captions(split, self.prototypes) if leave_own_out else None
+            own = None
+            if leave_own_out:
+                own = distances_without_own_captions(split, self.prototypes, self.discriminants)
             sides += [self.nearest(split, means, own), split.labels]
         return Evaluation(*sides)
 
@@ -84,15 +95,16 @@ class EmbeddedQueries(NamedTuple):
             classes = self.prototypes.classes[chosen]
             best = np.empty(len(split.labels), np.int64)
             distance = np.empty(len(split.labels))
-            for start, distances in distance_blocks(split.images, means[chosen]):
+            for start, distances in self._discriminated_blocks(split.images, means[chosen]):
                 block = np.arange(len(distances))
                 if own is not None:
                     labels = split.labels[start + block]
                     column = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
                     here = block[classes[column] == labels]
                     distances[here, column[here]] = own[start + here]
-                if self.evidence and chosen is self.is_seen:
-                    self.evidence.add_to(distances, split.images[start + block])
+                if self.head and chosen is self.is_seen:
+                    self.head.add_to(distances, split.images[start + block])
+                np.maximum(distances, EPSILON, out=distances)  # alpha means nothing below 0
                 best[start + block] = distances.argmin(axis=1)
                 distance[start + block] = distances[block, best[start + block]]
             sides += [classes[best], distance]
@@ -100,11 +112,22 @@ class EmbeddedQueries(NamedTuple):
 
     def distance_blocks(self, images: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         """As the function of that name: images, [N, E], against all prototypes, with evidence."""
-        for start, distances in distance_blocks(images, self.prototypes.means()):
-            if self.evidence:
+        for start, distances in self._discriminated_blocks(images, self.prototypes.means()):
+            if self.head:
                 known = distances[:, self.is_seen]
-                self.evidence.add_to(known, images[start : start + len(known)])
+                self.head.add_to(known, images[start : start + len(known)])
                 distances[:, self.is_seen] = known
+            yield start, np.maximum(distances, EPSILON, out=distances)
+
+    def _discriminated_blocks(
+        self, images: np.ndarray, means: np.ndarray
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Blocks of distances to any classes, with the part of the discriminants in them."""
+        mixtures = self.discriminants and self.discriminants.mixtures(means)
+        for start, distances in distance_blocks(images, means):
+            if self.discriminants:
+                here = images[start : start + len(distances)]
+                distances -= self.discriminants.evidence(here, mixtures)
             yield start, distances
 
 
@@ -125,7 +148,7 @@ def embed_queries(
     seen: Split,
     unseen: Split,
     support: Sequence[Split],
-    head_evidence: float = 0.0,
+    evidence: EvidenceWeights = EvidenceWeights(),
 ) -> EmbeddedQueries:
     """Embeds everything that an evaluation needs.
 
@@ -134,24 +157,40 @@ def embed_queries(
       unseen: query images of classes that it was not trained on.
       support: further splits whose captions help to make the prototypes; those of the query images
         always do, as in the paper.
-      head_evidence: weight of what the image head says of known classes.
+      evidence: what is asked besides the captions.
     """
     embedded = [embed_split(model, split) for split in (seen, unseen, *support)]
-    return queries_from(*embedded, evidence=HeadEvidence.of(model, head_evidence))
+    return queries_from(*embedded, model=model, evidence=evidence)
 
 
 def queries_from(
     seen: EmbeddedSplit,
     unseen: EmbeddedSplit,
     *support: EmbeddedSplit,
-    evidence: HeadEvidence | None = None,
+    model: Clarel | None = None,
+    evidence: EvidenceWeights = EvidenceWeights(),
 ) -> EmbeddedQueries:
-    """Puts embedded splits together."""
+    """Puts embedded splits together.
+
+    Args:
+      model: that embedded them; only its image head is looked at, if that is asked.
+      evidence: what is asked besides the captions; discriminants are fitted to the support, which
+        has to be the training split then.
+    """
     prototypes = make_prototypes([seen, unseen, *support])
     is_seen = ~np.isin(prototypes.classes, unseen.labels)
-    if evidence and len(evidence.bias) != np.count_nonzero(is_seen):
+    head = HeadEvidence.of(model, evidence.head) if evidence.head else None
+    if head and len(head.bias) != np.count_nonzero(is_seen):
         raise ClarelError(
-            f"the image head knows {len(evidence.bias)} classes, but "
+            f"the image head knows {len(head.bias)} classes, but "
             f"{np.count_nonzero(is_seen)} of the classes are seen ones"
         )
-    return EmbeddedQueries(seen, unseen, prototypes, is_seen, evidence)
+    discriminants = None
+    if evidence.discriminants:
+        images = np.concatenate([split.images for split in support])
+        labels = np.concatenate([split.labels for split in support])
+        if not np.array_equal(np.unique(labels), prototypes.classes[is_seen]):
+            raise ClarelError("discriminants need images of every seen class, and of no other")
+        known = prototypes.means()[is_seen]
+        discriminants = Discriminants.fit(images, labels, known, evidence.discriminants)
+    return EmbeddedQueries(seen, unseen, prototypes, is_seen, head, discriminants)

@@ -126,7 +126,7 @@ def _calibration(
             distribution,
             looking_at=looking_at,
         )
-        chosen = calibrate(model, *looking_at, config.head_evidence)
+        chosen = calibrate(model, *looking_at, config.evidence)
         checksums.write_json(folder.calibration_path, chosen)
     return checksums.read_json(folder.calibration_path, MAKE_AGAIN)
 
@@ -148,6 +148,7 @@ def _test(
     )
     checksums.write_json(folder.evaluation_path, evaluation)
     rows = evaluation["prototypes"]
+    by_captions = rows.get("captions_alone", rows["all"])
     results = {
         "dataset": config.dataset,
         "dataset_config": config.dataset_config,
@@ -157,7 +158,8 @@ def _test(
         **evaluation["chosen"],
         "alpha_on_validation": calibration["alpha"],
         **rows["all"],
-        "gzsl_captions_alone": rows.get("captions_alone", rows["all"])["gzsl"],
+        "zsl_captions_alone": by_captions["zsl"],
+        "gzsl_captions_alone": by_captions["gzsl"],
         "validation": calibration["validation"],
         "alpha_curve": calibration["alpha_curve"],
         "word_vectors": _word_vector_report(config, model),

@@ -17,6 +17,7 @@ from clarel_tf.dataset_loading import Split
 from clarel_tf.embedding import embed_captions, embed_split
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import queries_from
+from clarel_tf.evidence import EvidenceWeights
 from clarel_tf.export_versions import MODELS, checksums_path, next_version
 from clarel_tf.model import Clarel
 from clarel_tf.prototypes import CaptionScatter
@@ -119,7 +120,9 @@ def _classifier_endpoints(
 ) -> dict[str, Endpoint]:
     scatter = CaptionScatter()
     order = ("test_seen", "test_unseen", "trainval")
-    queries = queries_from(*(embed_split(model, splits[name], [scatter]) for name in order))
+    embedded = [embed_split(model, splits[name], [scatter]) for name in order]
+    evidence = EvidenceWeights.of(results)
+    queries = queries_from(*embedded, model=model, evidence=evidence)
     classifier = PrototypeClassifier(
         model,
         queries.prototypes.means(),
@@ -129,7 +132,8 @@ def _classifier_endpoints(
             results["alpha"],
             results["temperature"],
             results["none_of_these"]["distance"],
-            results.get("head_evidence", 0.0),
+            evidence.head,
+            queries.discriminants,
         ),
         k,
         caption_scatter=scatter.result(queries.prototypes),

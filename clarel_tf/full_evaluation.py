@@ -9,7 +9,7 @@ from clarel_tf.caption_draws import CaptionDraws
 from clarel_tf.dataset_loading import Split
 from clarel_tf.embedding import embed_split
 from clarel_tf.evaluation import EmbeddedQueries, Evaluation, queries_from
-from clarel_tf.head_evidence import HeadEvidence
+from clarel_tf.evidence import EvidenceWeights
 from clarel_tf.model import Clarel
 from clarel_tf.new_classes import SENTENCE_COUNTS, new_class_curve
 from clarel_tf.prototypes import CaptionScatter, own_class_distance
@@ -63,8 +63,7 @@ def evaluate_fully(
         embed_split(model, unseen, [draws, few, scatter, recalls[unseen.name], nearest]),
         embed_split(model, support, [draws, few, scatter]),
     ]
-    evidence = HeadEvidence.of(model, calibration.get("head_evidence", 0.0))
-    queries = queries_from(*embedded, evidence=evidence)
+    queries = queries_from(*embedded, model=model, evidence=EvidenceWeights.of(calibration))
     level = own_class_distance(embedded[2:], queries.prototypes)
     chosen = carry_over(calibration, level, alpha_transfer)
     alpha = chosen["alpha"]
@@ -76,7 +75,7 @@ def evaluate_fully(
         "prototypes": {
             "all": _scores(evaluation, alpha),
             "leave_own_out": _scores(queries.evaluate(leave_own_out=True), alpha),
-            **_without_head(queries, chosen["alpha_captions_alone"]),
+            **_by_captions_alone(queries, chosen["alpha_captions_alone"]),
         },
         "ap_at_50": _precision(queries),
         "retrieval": {name: recall.result() for name, recall in recalls.items()},
@@ -94,9 +93,9 @@ def evaluate_fully(
     }
 
 
-def _without_head(queries: EmbeddedQueries, alpha: float) -> dict[str, Any]:
-    """The rule of the paper beside the other, where the image head was asked."""
-    if not queries.evidence:
+def _by_captions_alone(queries: EmbeddedQueries, alpha: float) -> dict[str, Any]:
+    """The rule of the paper beside the other, where more than captions was asked."""
+    if not queries.asks_more_than_captions:
         return {}
     return {"captions_alone": _scores(queries.captions_alone().evaluate(), alpha)}
 

@@ -32,10 +32,8 @@ class HeadEvidence(NamedTuple):
     weight: float
 
     @classmethod
-    def of(cls, model: Clarel, weight: float) -> "HeadEvidence | None":
-        """None with a weight of 0: captions alone decide."""
-        if not weight:
-            return None
+    def of(cls, model: Clarel, weight: float) -> "HeadEvidence":
+        """That of a trained model."""
         head = model.image_classifier
         return cls(head.kernel.numpy(), head.bias.numpy(), weight)
 

@@ -38,10 +38,15 @@ def new_class_curve(
         for draw in range(draws.draws):
             means = draws.prototypes(draw, index)[new]
             used = draws.used(index)[new]
+            excess = scatter / used
+            mixtures = queries.discriminants and queries.discriminants.mixtures(means, excess)
             hits, taken = np.zeros(len(new)), np.zeros(len(new))
             for start, distances in distance_blocks(images, means):
                 rows = np.arange(start, start + len(distances))[:, np.newaxis]
                 distances = distances_to_true_means_numpy(distances, used, scatter)
+                if queries.discriminants:
+                    here = images[start : start + len(distances)]
+                    distances -= queries.discriminants.evidence(here, mixtures)
                 rival = np.where(column[rows] == new, second[rows], nearest[rows])
                 takes = distances < rival
                 hits += (takes & (labels[rows] == queries.prototypes.classes[new])).sum(axis=0)

@@ -18,6 +18,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "equal_passes": True,
         "alpha_transfer": "offset",
         "head_evidence": 0.5,
+        "discriminant_evidence": 0.35,
+        "feature_power": 0.5,
         "batch_size": 128,
         "captions": 2,
         "instances_per_class": 4,

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clarel_tf.discriminants import Discriminants
 from clarel_tf.distances import EPSILON
 from clarel_tf.embedding import EmbeddedSplit
 
@@ -67,7 +68,9 @@ class CaptionScatter:
         return max(0.0, self._squares - float(of_means.sum())) / max(1, freedom)
 
 
-def distances_without_own_captions(queries: EmbeddedSplit, prototypes: Prototypes) -> np.ndarray:
+def distances_without_own_captions(
+    queries: EmbeddedSplit, prototypes: Prototypes, discriminants: Discriminants | None = None
+) -> np.ndarray:
     """Distance of each image to its own class's prototype made without the image's own captions.
 
     The sum of a class less the sum of the image, over what is left: exact, and no loop over images.
@@ -75,19 +78,23 @@ def distances_without_own_captions(queries: EmbeddedSplit, prototypes: Prototype
 
     Args:
       queries: N images whose captions are all part of `prototypes`.
+      discriminants: take their part in the distances, if given.
 
     Returns:
       float32 [N].
     """
     rows = prototypes.rows(queries.labels)
     left = prototypes.counts[rows] - queries.caption_counts
-    squares = np.empty(len(rows))
+    distances = np.empty(len(rows), np.float32)
     for start in range(0, len(rows), _BLOCK):
         part = slice(start, start + _BLOCK)
         sums = prototypes.sums[rows[part]] - queries.caption_sums[part]
         means = sums / np.maximum(left[part], 1)[:, np.newaxis]
-        squares[part] = np.square(queries.images[part] - means).sum(axis=1)
-    return np.where(left > 0, np.sqrt(np.maximum(squares, EPSILON)), np.inf).astype(np.float32)
+        squares = np.square(queries.images[part] - means).sum(axis=1)
+        distances[part] = np.sqrt(np.maximum(squares, EPSILON))
+        if discriminants:
+            distances[part] -= discriminants.evidence_of_pairs(queries.images[part], means)
+    return np.where(left > 0, distances, np.inf).astype(np.float32)
 
 
 def own_class_distance(splits: Sequence[EmbeddedSplit], prototypes: Prototypes) -> float:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from clarel_tf.evidence import EvidenceWeights
+
 
 def results_table(results: dict[str, Any]) -> str:
     """ZSL, and u, s, H with alpha = 0 and with the chosen alpha, in percent."""
@@ -24,14 +26,16 @@ def _scores_table(title: str, scores: dict[str, Any], chosen: dict[str, Any]) ->
         "alpha = 0": scores["gzsl_alpha0"],
         f"alpha = {chosen['alpha']:.4g} (chosen)": scores["gzsl"],
     }
-    if chosen.get("head_evidence"):
+    if any(EvidenceWeights.of(chosen)):
         alpha = chosen["alpha_captions_alone"]
         rows[f"captions alone, {alpha:.4g}"] = scores["gzsl_captions_alone"]
     lines = [title, "", f"{'':24}{'u':>8}{'s':>8}{'H':>8}"]
     for name, gzsl in rows.items():
         lines.append(f"{name:24}{gzsl['u']:8.1f}{gzsl['s']:8.1f}{gzsl['h']:8.1f}")
-    lines += ["", f"ZSL (unseen classes alone): {scores['zsl']['top1']:.1f}"]
-    return "\n".join(lines)
+    zsl = f"ZSL (unseen classes alone): {scores['zsl']['top1']:.1f}"
+    if any(EvidenceWeights.of(chosen)):
+        zsl += f"; by captions alone: {scores['zsl_captions_alone']['top1']:.1f}"
+    return "\n".join([*lines, "", zsl])
 
 
 def evaluation_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str:

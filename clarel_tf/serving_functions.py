@@ -9,20 +9,23 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from clarel_tf.distances import distances_to_true_means, pairwise_distances
+from clarel_tf.discriminants import Discriminants
+from clarel_tf.distances import EPSILON, distances_to_true_means, pairwise_distances
 from clarel_tf.model import Clarel
 from clarel_tf.nearest import Nearest, add_candidates, nearest_in_blocks, no_candidates
+from clarel_tf.serving_evidence import ServedEvidence
 
 Answer = dict[str, tf.Tensor]
 
 
 class Calibration(NamedTuple):
-    """What a run chose on validation data, and how much it lets the image head say."""
+    """What a run chose on validation data, and what it lets others than the captions say."""
 
     alpha: float
     temperature: float
     none_distance: float
     head_evidence: float = 0.0
+    discriminants: Discriminants | None = None
 
 
 def embed_images(model: Clarel, image_features: tf.Tensor) -> tf.Tensor:
@@ -78,9 +81,9 @@ class PrototypeClassifier:
         self._squares = tf.Variable(squares, trainable=False, name="prototype_squares")
         self._class_names = tf.Variable(class_names, trainable=False, name="class_names")
         self._is_seen = tf.Variable(is_seen.astype(np.float32), trainable=False, name="is_seen")
-        # The head's class of each stored one; the new ones share the column behind the last.
-        known = np.where(is_seen, np.cumsum(is_seen) - 1, np.count_nonzero(is_seen))
-        self._head_columns = tf.Variable(known.astype(np.int32), trainable=False, name="known")
+        self._evidence = ServedEvidence(
+            model, prototypes, is_seen, calibration.head_evidence, calibration.discriminants
+        )
 
     def classify(self, image_features: tf.Tensor) -> Answer:
         """The k best of the stored classes for each of B images."""
@@ -107,6 +110,8 @@ class PrototypeClassifier:
         names, means, counts = self._means_of(sentences, class_names)
         distances = pairwise_distances(images, means)
         distances = distances_to_true_means(distances, counts, self._caption_scatter)
+        excess = self._caption_scatter / tf.cast(counts, tf.float32)
+        distances -= self._evidence.of_classes(images, means, excess)
         found = self._add(self._among_stored(images, alpha), distances, tf.size(self._class_names))
         return self._answer(found, tf.concat([self._class_names, names], axis=0))
 
@@ -147,6 +152,7 @@ class PrototypeClassifier:
         prototypes = _with_finite_length(prototypes, "prototypes must be finite, and not too large")
         images = embed_images(self._model, image_features)
         distances = pairwise_distances(images, prototypes)
+        distances -= self._evidence.of_classes(images, prototypes)
         return self._answer(self._add(no_candidates(images), distances, 0), class_names)
 
     def _among_stored(self, images: tf.Tensor, alpha: tf.Tensor) -> Nearest:
@@ -156,29 +162,17 @@ class PrototypeClassifier:
         tf.debugging.assert_greater(alpha, -1.0, "alpha must be above -1")
         prototypes = tf.convert_to_tensor(self._prototypes)
         squares = tf.convert_to_tensor(self._squares)
-        doubt = self._doubt_of_head(images)
+        evidence = self._evidence.of_stored(images)
 
         def distances_to(first, end) -> tf.Tensor:
             distances = pairwise_distances(images, prototypes[first:end], squares[first:end])
-            if doubt is not None:
-                distances += tf.gather(doubt, self._head_columns[first:end], axis=1)
+            # Alpha means nothing below 0.
+            distances = tf.maximum(distances - evidence(first, end), EPSILON)
             return distances * (1.0 + alpha * self._is_seen[first:end])
 
         count = self._prototypes.shape[0]
         temperature = self._calibration.temperature
         return nearest_in_blocks(images, count, self._block, distances_to, self._k, temperature)
-
-    def _doubt_of_head(self, images: tf.Tensor) -> tf.Tensor | None:
-        """What `HeadEvidence` adds to the distances of images, float32 [B, E].
-
-        Returns:
-          float32 [B, K + 1] for the K known classes and, all 0, for every other; None if the head
-          is not asked.
-        """
-        if not self._calibration.head_evidence:
-            return None
-        log_probabilities = tf.nn.log_softmax(self._model.image_classifier(images))
-        return tf.pad(-self._calibration.head_evidence * log_probabilities, [[0, 0], [0, 1]])
 
     def _add(self, found: Nearest, distances: tf.Tensor, first_row: tf.Tensor | int) -> Nearest:
         return add_candidates(found, distances, first_row, self._k, self._calibration.temperature)

@@ -12,7 +12,7 @@ from clarel_tf.dataset_loading import Split
 from clarel_tf.embedding import embed_split
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import EmbeddedQueries, embed_queries, queries_from
-from clarel_tf.head_evidence import HeadEvidence
+from clarel_tf.evidence import EvidenceWeights
 from clarel_tf.model import Clarel
 from clarel_tf.prototypes import own_class_distance
 from clarel_tf.seen_unseen_curve import area_under, seen_unseen_curve
@@ -26,27 +26,27 @@ def calibrate(
     seen: Split,
     unseen: Split,
     support: Sequence[Split],
-    head_evidence: float = 0.0,
+    evidence: EvidenceWeights = EvidenceWeights(),
 ) -> dict[str, Any]:
     """Chooses everything that is chosen, and says what it was chosen by.
 
     Args:
-      seen, unseen, support, head_evidence: as for `embed_queries`; no split may be of the test.
+      seen, unseen, support, evidence: as for `embed_queries`; no split may be of the test.
     """
     _refuse_test_splits(seen, unseen, *support)
     embedded = [embed_split(model, split) for split in (seen, unseen, *support)]
-    queries = queries_from(*embedded, evidence=HeadEvidence.of(model, head_evidence))
+    queries = queries_from(*embedded, model=model, evidence=evidence)
     evaluation = queries.evaluate()
     curve = evaluation.alpha_curve()
     alpha = choose_alpha(curve)
     distances = rescaled_distances(queries, alpha)
     temperature = fit_temperature(distances)
     by_captions, alpha_by_captions = evaluation, alpha
-    if head_evidence:
+    if any(evidence):
         by_captions = queries.captions_alone().evaluate()
         alpha_by_captions = choose_alpha(by_captions.alpha_curve())
     return {
-        "head_evidence": head_evidence,
+        **evidence.named(),
         "alpha": alpha,
         "alpha_captions_alone": alpha_by_captions,
         "temperature": temperature,
@@ -56,6 +56,7 @@ def calibrate(
             "zsl": {"top1": evaluation.zsl()},
             "gzsl": evaluation.gzsl(alpha),
             "gzsl_alpha0": evaluation.gzsl(0.0),
+            "zsl_captions_alone": {"top1": by_captions.zsl()},
             "gzsl_captions_alone": by_captions.gzsl(alpha_by_captions),
             "ausuc": area_under(*seen_unseen_curve(*evaluation)),
             **calibration_errors(distances, temperature),
@@ -79,8 +80,8 @@ def carry_over(chosen: dict[str, Any], level: float, rule: str) -> dict[str, Any
       rule: "value" or "offset".
     """
     kept = {key: chosen[key] for key in ("alpha", "temperature", "none_of_these")}
-    # Runs from before the image head could be asked do not name these.
-    kept["head_evidence"] = chosen.get("head_evidence", 0.0)
+    # Runs from before anything but captions could be asked do not name these.
+    kept |= EvidenceWeights.of(chosen).named()
     kept["alpha_captions_alone"] = chosen.get("alpha_captions_alone", chosen["alpha"])
     if rule == "value":
         return kept
@@ -96,13 +97,13 @@ def validation_scores(
     seen: Split,
     unseen: Split,
     support: Sequence[Split],
-    head_evidence: float = 0.0,
+    evidence: EvidenceWeights = EvidenceWeights(),
     captions: int = 2,
 ) -> dict[str, float]:
     """A look at a model that is still in training: ZSL, and H at the alpha that is best now.
 
     Args:
-      seen, unseen, support, head_evidence: as for `calibrate`.
+      seen, unseen, support, evidence: as for `calibrate`.
       captions: of each image, to be quick; fewer captions make somewhat worse prototypes.
     """
     _refuse_test_splits(seen, unseen, *support)
@@ -110,7 +111,7 @@ def validation_scores(
         dataclasses.replace(split, captions=[own[:captions] for own in split.captions])
         for split in (seen, unseen, *support)
     )
-    evaluation = embed_queries(model, seen, unseen, support, head_evidence).evaluate()
+    evaluation = embed_queries(model, seen, unseen, support, evidence).evaluate()
     alpha = choose_alpha(evaluation.alpha_curve())
     scores = evaluation.gzsl(alpha)
     return {"zsl": evaluation.zsl(), "h0": evaluation.gzsl(0.0)["h"], "alpha": alpha, **scores}

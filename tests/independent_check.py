@@ -4,11 +4,12 @@ python tests/independent_check.py --run_dir=RUN --export_dir=EXPORT --built=DATA
 
 Images and captions are read by TFDS from the folder of the built dataset, embedded by the exported
 embedders, and everything after that is a plain loop over classes and images. If the run asks its
-image head, the weights of that come from RUN/model.keras. The figures must be those of
-RUN/results.json; the exit code says whether they are.
+image head, the weights of that come from RUN/model.keras; discriminants are made by scikit-learn.
+The figures must be those of RUN/results.json; the exit code says whether they are.
 """
 
 import argparse
+import functools
 import json
 import os
 import sys
@@ -19,6 +20,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import h5py
 import numpy as np
+import sklearn.covariance
+import sklearn.kernel_ridge
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
@@ -52,14 +55,52 @@ def head_of(run_dir: Path, weight: float):
     return doubts
 
 
-def accuracy(images, labels, prototypes: dict[int, np.ndarray], seen: set[int], alpha, doubts):
+def discriminants_of(images, labels, prototypes: dict[int, np.ndarray], strength: float):
+    """What to take off the distance of an image from a class: f(image, its prototype).
+
+    Args:
+      images, labels: of the training split.
+      prototypes: of its classes.
+    """
+    if not strength:
+        return lambda image, prototype: 0.0
+    images, labels = np.asarray(images, np.float64), np.asarray(labels)
+    known = sorted(prototypes)
+    means = np.array([images[labels == label].mean(axis=0) for label in known])
+    around = images - means[np.searchsorted(known, labels)]
+    scatter = sklearn.covariance.LedoitWolf(assume_centered=True).fit(around).covariance_
+    places = np.array([prototypes[label] for label in known], np.float64)
+    squares = [np.square(a - b).sum() for i, a in enumerate(places) for b in places[:i]]
+    width = 0.5 * np.median(squares)
+    ridge = sklearn.kernel_ridge.KernelRidge(alpha=0.03, kernel="rbf", gamma=1 / width)
+    ridge.fit(places, means - means.mean(axis=0))
+    inverse = np.linalg.inv(scatter)
+
+    @functools.lru_cache
+    def direction(prototype: bytes) -> tuple[np.ndarray, float]:
+        mean = ridge.predict(np.frombuffer(prototype)[np.newaxis])[0]
+        return inverse @ mean, 0.5 * mean @ inverse @ mean
+
+    def score(image: np.ndarray, prototype: np.ndarray) -> float:
+        along, half = direction(np.asarray(prototype, np.float64).tobytes())
+        return (image - means.mean(axis=0)) @ along - half
+
+    some = images[:: 1 + len(images) // 4096]
+    of_scores = np.mean([np.std([score(z, p) for p in places]) for z in some])
+    of_distances = np.mean([np.linalg.norm(places - z, axis=1).std() for z in some])
+    return lambda image, prototype: strength * of_distances / of_scores * score(image, prototype)
+
+
+def accuracy(
+    images, labels, prototypes: dict[int, np.ndarray], seen: set[int], alpha, doubts, scores
+):
     """Percent of right answers, of each class first and then over the classes."""
     right: dict[int, list[bool]] = {}
     for image, label in zip(images, labels, strict=True):
         best, best_distance = None, np.inf
         doubt = dict(zip(sorted(seen), doubts(image), strict=True)) if seen else {}
         for candidate, prototype in prototypes.items():
-            distance = np.sqrt(((image - prototype) ** 2).sum())
+            distance = np.sqrt(((image - prototype) ** 2).sum()) - scores(image, prototype)
             if candidate in seen:
                 distance = (1 + alpha) * (distance + doubt[candidate])
             if distance < best_distance:
@@ -94,14 +135,17 @@ def measure(run_dir: Path, export_dir: Path, built: Path) -> tuple[dict, dict]:
     only_unseen = {label: every[label] for label in sorted(unseen)}
     ask = (images["test_unseen"], labels["test_unseen"])
     doubts = head_of(run_dir, results["head_evidence"])
-    found = {"ZSL": accuracy(*ask, only_unseen, set(), 0.0, doubts)}
+    known = {label: every[label] for label in sorted(seen)}
+    strength = results["discriminant_evidence"]
+    scores = discriminants_of(images["trainval"], labels["trainval"], known, strength)
+    found = {"ZSL": accuracy(*ask, only_unseen, set(), 0.0, doubts, scores)}
     expected = {"ZSL": results["zsl"]["top1"]}
     for name, alpha, theirs in (
         ("alpha = 0", 0.0, results["gzsl_alpha0"]),
         ("chosen alpha", results["alpha"], results["gzsl"]),
     ):
-        u = accuracy(*ask, every, seen, alpha, doubts)
-        s = accuracy(images["test_seen"], labels["test_seen"], every, seen, alpha, doubts)
+        u = accuracy(*ask, every, seen, alpha, doubts, scores)
+        s = accuracy(images["test_seen"], labels["test_seen"], every, seen, alpha, doubts, scores)
         found |= {f"{name}: u": u, f"{name}: s": s, f"{name}: H": 2 * u * s / max(u + s, 1e-9)}
         expected |= {f"{name}: {key}": theirs[key.lower()] for key in ("u", "s", "H")}
     return found, expected

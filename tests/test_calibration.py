@@ -111,7 +111,7 @@ def test_harmonic_mean(u, s, h):
 def test_what_was_chosen_is_carried_over_by_hand():
     none = {"distance": 12.0, "accepted": 80.0, "rejected": 70.0}
     as_chosen = {"alpha": 0.06, "temperature": 0.5, "none_of_these": none}
-    as_chosen |= {"head_evidence": 0.5, "alpha_captions_alone": 0.03}
+    as_chosen |= {"head_evidence": 0.5, "discriminant_evidence": 0.3, "alpha_captions_alone": 0.03}
     chosen = as_chosen | {"distance_level": 10.0}
     assert carry_over(chosen, 30.0, "value") == as_chosen
     # A head start of 0.06 * 10 is 0.02 * 30, and the threshold lies 2 above the level of 30.
@@ -123,11 +123,11 @@ def test_what_was_chosen_is_carried_over_by_hand():
     assert carry_over(chosen, 10.0, "offset") == as_chosen
 
 
-def test_what_a_run_chose_that_knew_no_head_evidence_is_carried_over():
+def test_what_a_run_chose_that_knew_captions_alone_is_carried_over():
     none = {"distance": 12.0, "accepted": 80.0, "rejected": 70.0}
     chosen = {"alpha": 0.06, "temperature": 0.5, "none_of_these": none, "distance_level": 10.0}
     carried = carry_over(chosen, 30.0, "offset")
-    assert carried["head_evidence"] == 0.0
+    assert carried["head_evidence"] == carried["discriminant_evidence"] == 0.0
     assert carried["alpha_captions_alone"] == carried["alpha"]
 
 

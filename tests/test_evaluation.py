@@ -9,12 +9,14 @@ import pytest
 from clarel_tf.embedding import EmbeddedSplit
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import distance_blocks, embed_queries
+from clarel_tf.evidence import EvidenceWeights
 from clarel_tf.head_evidence import HeadEvidence
 from clarel_tf.phase import build_model
 from clarel_tf.protocol import apply_protocol
 from clarel_tf.prototypes import distances_without_own_captions, make_prototypes
 from clarel_tf.vocabulary import build_vocabulary
 from tests.conftest import make_split
+from tests.independent_check import discriminants_of
 
 
 def embedded(labels, sums, counts, images=None) -> EmbeddedSplit:
@@ -68,15 +70,25 @@ def test_the_head_moves_known_classes_by_its_doubts():
     np.testing.assert_allclose(distances, [[2.1438, 2.1931]], atol=1e-4)
 
 
-def test_a_head_of_other_classes_is_refused(splits, small_config):
+def test_a_head_or_discriminants_of_other_classes_are_refused(splits, small_config):
     support = splits["trainval"]
     words = build_vocabulary(c for captions in support.captions for c in captions)
     model = build_model(small_config, words, support, num_classes=5)
     with pytest.raises(ClarelError, match="knows 5 classes, but 6 of"):
-        embed_queries(model, splits["test_seen"], splits["test_unseen"], [support], 0.5)
+        embed_queries(
+            model, splits["test_seen"], splits["test_unseen"], [support], EvidenceWeights(head=0.5)
+        )
+    with pytest.raises(ClarelError, match="images of every seen class"):
+        embed_queries(
+            model,
+            splits["test_seen"],
+            splits["test_unseen"],
+            [splits["train"]],
+            EvidenceWeights(discriminants=0.5),
+        )
 
 
-def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, head_evidence):
+def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, evidence):
     """Everything by loops over images, classes and captions."""
     captions: dict[int, list[tuple[str, np.ndarray]]] = {}
     for split in [seen, unseen, support]:
@@ -90,6 +102,12 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, head_evi
         )
 
     trained_on = sorted(set(support.labels.tolist()))
+    score = discriminants_of(
+        model.embed_images(support.image_features),
+        support.labels,
+        {label: prototype(label, None) for label in trained_on},
+        evidence.discriminants,
+    )
 
     def accuracy(split, classes):
         right: dict[int, list[bool]] = {}
@@ -98,11 +116,12 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, head_evi
         ):
             z = model.embed_images(features[None])[0]
             without = image_id if leave_own_out else None
-            distances = {c: np.linalg.norm(z - prototype(c, without)) for c in classes}
+            places = {c: prototype(c, without) for c in classes}
+            distances = {c: np.linalg.norm(z - p) - score(z, p) for c, p in places.items()}
             odds = np.exp(model.image_classifier(z[None]).numpy()[0].astype(float))
             for c in set(classes) & set(trained_on):
                 likelihood = odds[trained_on.index(c)] / odds.sum()
-                distances[c] = (1 + alpha) * (distances[c] - head_evidence * np.log(likelihood))
+                distances[c] = (1 + alpha) * (distances[c] - evidence.head * np.log(likelihood))
             right.setdefault(int(label), []).append(min(distances, key=distances.get) == label)
         return 100 * np.mean([np.mean(hits) for hits in right.values()])
 
@@ -114,19 +133,26 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, head_evi
 
 
 @pytest.mark.parametrize(
-    ("alpha", "leave_own_out", "head_evidence"),
-    [(0.0, False, 0.0), (0.05, False, 0.0), (0.05, True, 0.0), (0.05, True, 0.7)],
+    ("alpha", "leave_own_out", "evidence"),
+    [
+        (0.0, False, EvidenceWeights()),
+        (0.05, False, EvidenceWeights()),
+        (0.05, True, EvidenceWeights()),
+        (0.05, True, EvidenceWeights(head=0.7)),
+        (0.05, False, EvidenceWeights(discriminants=0.8)),
+        (0.05, True, EvidenceWeights(head=0.3, discriminants=0.8)),
+    ],
 )
-def test_evaluation_equals_slow_loops(splits, small_config, alpha, leave_own_out, head_evidence):
+def test_evaluation_equals_slow_loops(splits, small_config, alpha, leave_own_out, evidence):
     keras.utils.set_random_seed(2)
     seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
     words = build_vocabulary(c for captions in support.captions for c in captions)
     model = build_model(small_config, words, support, num_classes=6)
     # An untrained model, but with text and image scales that are alike, so that nothing is trivial.
     model.image_tower.head.kernel.assign(model.image_tower.head.kernel * 0.1)
-    queries = embed_queries(model, seen, unseen, [support], head_evidence)
+    queries = embed_queries(model, seen, unseen, [support], evidence)
     evaluation = queries.evaluate(leave_own_out)
-    zsl, u, s = slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, head_evidence)
+    zsl, u, s = slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, evidence)
     assert evaluation.zsl() == pytest.approx(zsl)
     assert evaluation.gzsl(alpha)["u"] == pytest.approx(u)
     assert evaluation.gzsl(alpha)["s"] == pytest.approx(s)

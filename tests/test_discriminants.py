@@ -1,0 +1,91 @@
+"""Linear discriminants of known classes, and of classes that read like them."""
+
+import numpy as np
+import pytest
+import sklearn.covariance
+import sklearn.discriminant_analysis
+
+from clarel_tf.discriminants import Discriminants, class_statistics
+
+
+def made(strength: float = 1.0, classes: int = 4) -> tuple[Discriminants, np.ndarray, np.ndarray]:
+    """Fitted to images [60, 5] of a few classes: (discriminants, images, labels)."""
+    rng = np.random.default_rng(3)
+    labels = np.arange(60) % classes
+    places = 3.0 * rng.normal(size=(classes, 5))
+    images = (places[labels] + rng.normal(size=(60, 5))).astype(np.float32)
+    prototypes = (places + 0.1 * rng.normal(size=places.shape)).astype(np.float32)
+    return Discriminants.fit(images, labels, prototypes, strength), images, labels
+
+
+def test_covariance_is_that_of_scikit_learn():
+    _, images, labels = made()
+    means, covariance = class_statistics(images, labels)
+    np.testing.assert_allclose(means[2], images[labels == 2].mean(axis=0), rtol=1e-5)
+    theirs = sklearn.covariance.ledoit_wolf(images - means[labels], assume_centered=True)[0]
+    np.testing.assert_allclose(covariance, theirs, rtol=1e-5)
+
+
+def test_known_classes_are_told_apart_as_by_linear_discriminant_analysis():
+    discriminants, images, labels = made()
+    # A class that is itself, and no mixture: the unit vectors.
+    scores = discriminants.evidence(images, np.eye(4, dtype=np.float32))
+    theirs = sklearn.discriminant_analysis.LinearDiscriminantAnalysis(
+        solver="lsqr", priors=[0.25] * 4, covariance_estimator=sklearn.covariance.LedoitWolf()
+    ).fit(images, labels)
+    assert (scores.argmax(axis=1) == theirs.predict(images)).mean() > 0.95
+    assert (scores.argmax(axis=1) == labels).mean() > 0.9
+
+
+def test_one_dimension_by_hand():
+    # Means -2 and 2, squared deviations all 1, so the covariance is 1 (drawn towards itself).
+    images = np.array([[-3.0], [-1.0], [1.0], [3.0]], np.float32)
+    found = Discriminants.fit(images, np.array([0, 0, 1, 1]), np.array([[0.0], [2.0]]), 1.0)
+    found = found._replace(weight=1.0)
+    # Prototypes are 2 apart: width 0.5 * 4, kernel [[1, e], [e, 1]] with e = exp(-2) = 0.13534,
+    # ridge 0.03. A class half-way, at 1, has exp(-0.5) = 0.60653 of both and so
+    # 0.60653 / (1.03 + 0.13534) = 0.52048 of each in its mixture.
+    half_way = found.mixtures(np.array([[1.0]], np.float32))
+    np.testing.assert_allclose(half_way, [[0.52048, 0.52048]], atol=1e-4)
+    # Its mean image is 0.52048 * (-2 + 2) = 0, so nothing speaks for it or against it.
+    np.testing.assert_allclose(found.evidence(images, half_way), np.zeros((4, 1)), atol=1e-5)
+    # The second class alone, mean image 2: score(z) = 2 z - 2^2 / 2.
+    second = np.array([[0.0, 1.0]], np.float32)
+    np.testing.assert_allclose(found.evidence(images, second)[:, 0], [-8, -4, 0, 4], atol=1e-4)
+
+
+def test_pairs_are_the_diagonal_of_all():
+    discriminants, images, _ = made()
+    prototypes = np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32)
+    whole = discriminants.evidence(images[:6], discriminants.mixtures(prototypes))
+    pairs = discriminants.evidence_of_pairs(images[:6], prototypes)
+    np.testing.assert_allclose(pairs, np.diag(whole), atol=1e-5)
+
+
+def test_strength_is_a_share_of_how_distances_vary():
+    discriminants, images, _ = made(strength=0.35)
+    prototypes = discriminants.prototypes
+    scores = discriminants.evidence(images, discriminants.mixtures(prototypes))
+    distances = np.linalg.norm(images[:, np.newaxis] - prototypes, axis=2)
+    assert scores.std(axis=1).mean() == pytest.approx(0.35 * distances.std(axis=1).mean(), rel=1e-4)
+
+
+def test_what_few_captions_have_too_much_is_taken_off():
+    discriminants, _, _ = made()
+    known = discriminants.prototypes * np.float32([1, 1, 1, 1, 0])
+    discriminants = discriminants._replace(prototypes=known)
+    # Away from all of them in the last direction: each squared distance grows by 4.
+    away = known[:1] + np.float32([0, 0, 0, 0, 2])
+    exact = discriminants.mixtures(known[:1])
+    np.testing.assert_allclose(discriminants.mixtures(away, np.array([4.0])), exact, atol=1e-5)
+    assert discriminants.mixtures(away)[0, 0] < exact[0, 0] - 0.02
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_degenerate_data_gives_finite_scores(count):
+    # One image of each class, or the same prototype for all of them: nothing to learn from.
+    images = np.random.default_rng(0).normal(size=(count, 4)).astype(np.float32)
+    same = np.ones((count, 4), np.float32)
+    found = Discriminants.fit(images, np.arange(count), same, 0.35)
+    scores = found.evidence(images, found.mixtures(same))
+    assert np.isfinite(scores).all()
