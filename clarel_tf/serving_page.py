@@ -56,5 +56,6 @@ An answer is class_name, distance and probability [B, {k}], nearest first, and a
 `class_names`; new classes compete with the stored ones without having been trained. A mean of few
 sentences lies farther from every image than one of many; its distance is corrected for that, so one
 sentence is enough to take part, and more make the class sharper. In a run with `head_evidence` the
-distance to a class of the training holds also what the image head says of it.{gallery}
+distance to a class of the training holds also what the image head says of it, and in one with
+`discriminant_evidence` every distance what the discriminants of those classes say.{gallery}
 """
