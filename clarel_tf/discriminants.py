@@ -10,7 +10,8 @@ mean images of the K known classes, S the covariance within classes, and a(y) th
     d(z, y) = d(z, p(y)) - weight * score(z, y)                      for every class, before alpha
 
 A known class is hardly mixed with others. The mixture of a new one follows from its prototype, so
-sentences are all that it needs here too.
+sentences are all that it needs here too. The weight follows from the setting, which says how much
+scores vary from class to class, as a share of how much distances do.
 """
 
 from typing import NamedTuple
@@ -94,14 +95,17 @@ class Discriminants(NamedTuple):
 
     def evidence(self, images: np.ndarray, mixtures: np.ndarray) -> np.ndarray:
         """What speaks for a class, in units of distance: [N, E], [C, K] -> [N, C]."""
-        known = (images - self.mean) @ self.directions
-        return self.weight * (known @ mixtures.T - self.halves(mixtures))
+        return self.weight * (self._of_known(images) @ mixtures.T - self.halves(mixtures))
 
     def evidence_of_pairs(self, images: np.ndarray, prototypes: np.ndarray) -> np.ndarray:
         """The same for image i and class i alone: [N, E], [N, E] -> [N]."""
         mixtures = self.mixtures(prototypes)
-        known = (images - self.mean) @ self.directions
-        return self.weight * (np.einsum("nk,nk->n", known, mixtures) - self.halves(mixtures))
+        scores = np.einsum("nk,nk->n", self._of_known(images), mixtures)
+        return self.weight * (scores - self.halves(mixtures))
+
+    def _of_known(self, images: np.ndarray) -> np.ndarray:
+        """(z - mean) S^-1 M' of each image, [N, E] -> [N, K], without a copy of the images."""
+        return images @ self.directions - self.mean @ self.directions
 
     def halves(self, mixtures: np.ndarray) -> np.ndarray:
         """What is taken off the scores of each class, a' M S^-1 M' a / 2: [C, K] -> [C]."""

@@ -26,7 +26,7 @@ def pairwise_distances(a: tf.Tensor, b: tf.Tensor, b_squares: tf.Tensor | None =
     return tf.sqrt(tf.maximum(squares, EPSILON))
 
 
-def distances_to_true_means(distances: tf.Tensor, counts: tf.Tensor, scatter: float) -> tf.Tensor:
+def distances_to_true_means(distances: tf.Tensor, excess: tf.Tensor) -> tf.Tensor:
     """Distances to means of few points, as they would be to the means of very many.
 
     The mean of n points misses the true mean by a squared distance of scatter / n, on average, and
@@ -35,13 +35,12 @@ def distances_to_true_means(distances: tf.Tensor, counts: tf.Tensor, scatter: fl
 
     Args:
       distances: float32 [N, M].
-      counts: int [M], points in each mean.
-      scatter: mean squared distance of a point from the true mean of its kind.
+      excess: float32 [M], scatter / n of each mean, where scatter is the mean squared distance of a
+        point from the true mean of its kind.
 
     Returns:
       float32 [N, M].
     """
-    excess = scatter / tf.cast(counts, distances.dtype)
     return tf.sqrt(tf.maximum(tf.square(distances) - excess, EPSILON))
 
 
@@ -56,8 +55,6 @@ def pairwise_distances_numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.sqrt(distances, out=distances)
 
 
-def distances_to_true_means_numpy(
-    distances: np.ndarray, counts: np.ndarray, scatter: float
-) -> np.ndarray:
-    """`distances_to_true_means` on arrays: [N, M], counts [M] -> [N, M]."""
-    return np.sqrt(np.maximum(np.square(distances) - scatter / counts, EPSILON))
+def distances_to_true_means_numpy(distances: np.ndarray, excess: np.ndarray) -> np.ndarray:
+    """`distances_to_true_means` on arrays: [N, M], [M] -> [N, M]."""
+    return np.sqrt(np.maximum(np.square(distances) - excess, EPSILON))

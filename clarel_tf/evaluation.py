@@ -75,7 +75,8 @@ class EmbeddedQueries(NamedTuple):
         """Nearest classes of all queries.
 
         Args:
-          leave_own_out: take an image's own captions out of its class's prototype.
+          leave_own_out: take an image's own captions out of its class's prototype. (Discriminants
+            stay as they were fitted, with all captions of the known classes.)
         """
         means = self.prototypes.means()
         sides = []
@@ -104,7 +105,7 @@ class EmbeddedQueries(NamedTuple):
                     distances[here, column[here]] = own[start + here]
                 if self.head and chosen is self.is_seen:
                     self.head.add_to(distances, split.images[start + block])
-                np.maximum(distances, EPSILON, out=distances)  # alpha means nothing below 0
+                np.maximum(distances, EPSILON, out=distances)  # alpha would turn round below 0
                 best[start + block] = distances.argmin(axis=1)
                 distance[start + block] = distances[block, best[start + block]]
             sides += [classes[best], distance]
@@ -187,8 +188,8 @@ def queries_from(
         )
     discriminants = None
     if evidence.discriminants:
-        images = np.concatenate([split.images for split in support])
-        labels = np.concatenate([split.labels for split in support])
+        images = np.concatenate([seen.images[:0], *(split.images for split in support)])
+        labels = np.concatenate([seen.labels[:0], *(split.labels for split in support)])
         if not np.array_equal(np.unique(labels), prototypes.classes[is_seen]):
             raise ClarelError("discriminants need images of every seen class, and of no other")
         known = prototypes.means()[is_seen]

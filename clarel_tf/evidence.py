@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 
 class EvidenceWeights(NamedTuple):
-    """The settings of that name; with both at 0 captions alone decide, as in the paper.
+    """`head_evidence` and `discriminant_evidence`; at 0 captions alone decide, as in the paper.
 
     Attributes:
-      head: of the image head's log-probabilities (`head_evidence.py`).
-      discriminants: of the discriminants of the known classes (`discriminants.py`).
+      head: of the image head's log-probabilities, in units of distance (`head_evidence.py`).
+      discriminants: as a share of how distances vary (`discriminants.py`).
     """
 
     head: float = 0.0

@@ -50,7 +50,7 @@ def export_run(
       model: the final model of the run.
       splits: as the run used them; prototypes are those of its evaluation.
       class_names: by label.
-      results: `results.json` of the run, for alpha, temperature and threshold.
+      results: `results.json` of the run, for alpha, temperature, threshold and evidence.
       k: how many classes, captions or images an answer has.
       gallery_split: a split whose captions and images can be retrieved.
       base_path: where the server will see `export_dir`.

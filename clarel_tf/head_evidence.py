@@ -7,7 +7,7 @@ known classes apart far better than captions do, and doubts images of classes th
     d(z, y) = d(z, p(y)) - weight * log P(y | z)    for a known class y, before alpha
 
 The losses multiply distances by `distance_scale` to make logits of them, so a weight of
-1 / distance_scale counts both kinds of evidence alike. New classes keep their distances.
+1 / distance_scale counts both kinds of evidence alike. The head leaves new classes as they are.
 """
 
 from typing import NamedTuple

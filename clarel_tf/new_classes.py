@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from clarel_tf.caption_draws import CaptionDraws
-from clarel_tf.distances import distances_to_true_means_numpy
+from clarel_tf.distances import EPSILON, distances_to_true_means_numpy
 from clarel_tf.evaluation import EmbeddedQueries, distance_blocks
 
 SENTENCE_COUNTS = (1, 2, 5, 10, 50)
@@ -37,16 +37,16 @@ def new_class_curve(
         scores = []
         for draw in range(draws.draws):
             means = draws.prototypes(draw, index)[new]
-            used = draws.used(index)[new]
-            excess = scatter / used
+            excess = scatter / draws.used(index)[new]
             mixtures = queries.discriminants and queries.discriminants.mixtures(means, excess)
             hits, taken = np.zeros(len(new)), np.zeros(len(new))
             for start, distances in distance_blocks(images, means):
                 rows = np.arange(start, start + len(distances))[:, np.newaxis]
-                distances = distances_to_true_means_numpy(distances, used, scatter)
+                distances = distances_to_true_means_numpy(distances, excess)
                 if queries.discriminants:
                     here = images[start : start + len(distances)]
                     distances -= queries.discriminants.evidence(here, mixtures)
+                    np.maximum(distances, EPSILON, out=distances)
                 rival = np.where(column[rows] == new, second[rows], nearest[rows])
                 takes = distances < rival
                 hits += (takes & (labels[rows] == queries.prototypes.classes[new])).sum(axis=0)

@@ -122,7 +122,7 @@ def _result_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str:
     kinds = {
         "all": "prototypes of all captions",
         "leave_own_out": "own captions left out of them",
-        "captions_alone": "all captions, and nothing else",
+        "captions_alone": "captions alone, the rule of the paper",
     }
     for kind, scores in evaluation["prototypes"].items():
         for label, key in (

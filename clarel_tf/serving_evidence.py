@@ -37,6 +37,11 @@ class ServedEvidence:
             self._mixtures = _stored(mixtures, "mixtures")
             self._halves = _stored(discriminants.halves(mixtures), "mixture_halves")
 
+    @property
+    def is_asked(self) -> bool:
+        """False if captions alone decide: the evidence is 0 then."""
+        return bool(self._head_weight or self._discriminants)
+
     def of_stored(self, images: tf.Tensor) -> Callable[..., tf.Tensor]:
         """For images, float32 [B, E]: a function (first, end) -> float32 [B, end - first]."""
         if self._head_weight:

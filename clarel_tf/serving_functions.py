@@ -109,9 +109,9 @@ class PrototypeClassifier:
         alpha = tf.fill([tf.shape(images)[0]], self._calibration.alpha)
         names, means, counts = self._means_of(sentences, class_names)
         distances = pairwise_distances(images, means)
-        distances = distances_to_true_means(distances, counts, self._caption_scatter)
         excess = self._caption_scatter / tf.cast(counts, tf.float32)
-        distances -= self._evidence.of_classes(images, means, excess)
+        distances = distances_to_true_means(distances, excess)
+        distances = self._less(distances, self._evidence.of_classes(images, means, excess))
         found = self._add(self._among_stored(images, alpha), distances, tf.size(self._class_names))
         return self._answer(found, tf.concat([self._class_names, names], axis=0))
 
@@ -152,7 +152,7 @@ class PrototypeClassifier:
         prototypes = _with_finite_length(prototypes, "prototypes must be finite, and not too large")
         images = embed_images(self._model, image_features)
         distances = pairwise_distances(images, prototypes)
-        distances -= self._evidence.of_classes(images, prototypes)
+        distances = self._less(distances, self._evidence.of_classes(images, prototypes))
         return self._answer(self._add(no_candidates(images), distances, 0), class_names)
 
     def _among_stored(self, images: tf.Tensor, alpha: tf.Tensor) -> Nearest:
@@ -166,13 +166,18 @@ class PrototypeClassifier:
 
         def distances_to(first, end) -> tf.Tensor:
             distances = pairwise_distances(images, prototypes[first:end], squares[first:end])
-            # Alpha means nothing below 0.
-            distances = tf.maximum(distances - evidence(first, end), EPSILON)
+            distances = self._less(distances, evidence(first, end))
             return distances * (1.0 + alpha * self._is_seen[first:end])
 
         count = self._prototypes.shape[0]
         temperature = self._calibration.temperature
         return nearest_in_blocks(images, count, self._block, distances_to, self._k, temperature)
+
+    def _less(self, distances: tf.Tensor, evidence: tf.Tensor) -> tf.Tensor:
+        """Distances less what speaks for the classes; never below 0, where alpha turns round."""
+        if not self._evidence.is_asked:
+            return distances
+        return tf.maximum(distances - evidence, EPSILON)
 
     def _add(self, found: Nearest, distances: tf.Tensor, first_row: tf.Tensor | int) -> Nearest:
         return add_candidates(found, distances, first_row, self._k, self._calibration.temperature)

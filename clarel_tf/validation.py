@@ -42,7 +42,7 @@ def calibrate(
     distances = rescaled_distances(queries, alpha)
     temperature = fit_temperature(distances)
     by_captions, alpha_by_captions = evaluation, alpha
-    if any(evidence):
+    if queries.asks_more_than_captions:
         by_captions = queries.captions_alone().evaluate()
         alpha_by_captions = choose_alpha(by_captions.alpha_curve())
     return {
@@ -80,8 +80,8 @@ def carry_over(chosen: dict[str, Any], level: float, rule: str) -> dict[str, Any
       rule: "value" or "offset".
     """
     kept = {key: chosen[key] for key in ("alpha", "temperature", "none_of_these")}
-    # Runs from before anything but captions could be asked do not name these.
     kept |= EvidenceWeights.of(chosen).named()
+    # Runs from before anything but captions could be asked do not name it.
     kept["alpha_captions_alone"] = chosen.get("alpha_captions_alone", chosen["alpha"])
     if rule == "value":
         return kept

@@ -9,7 +9,6 @@ The figures must be those of RUN/results.json; the exit code says whether they a
 """
 
 import argparse
-import functools
 import json
 import os
 import sys
@@ -56,51 +55,49 @@ def head_of(run_dir: Path, weight: float):
 
 
 def discriminants_of(images, labels, prototypes: dict[int, np.ndarray], strength: float):
-    """What to take off the distance of an image from a class: f(image, its prototype).
+    """What to take off the distance of an image from a class: f(prototype)(image).
 
     Args:
       images, labels: of the training split.
       prototypes: of its classes.
     """
     if not strength:
-        return lambda image, prototype: 0.0
+        return lambda prototype: lambda image: 0.0
     images, labels = np.asarray(images, np.float64), np.asarray(labels)
     known = sorted(prototypes)
     means = np.array([images[labels == label].mean(axis=0) for label in known])
     around = images - means[np.searchsorted(known, labels)]
     scatter = sklearn.covariance.LedoitWolf(assume_centered=True).fit(around).covariance_
+    inverse, centre = np.linalg.inv(scatter), means.mean(axis=0)
     places = np.array([prototypes[label] for label in known], np.float64)
     squares = [np.square(a - b).sum() for i, a in enumerate(places) for b in places[:i]]
-    width = 0.5 * np.median(squares)
-    ridge = sklearn.kernel_ridge.KernelRidge(alpha=0.03, kernel="rbf", gamma=1 / width)
-    ridge.fit(places, means - means.mean(axis=0))
-    inverse = np.linalg.inv(scatter)
+    gamma = 1 / (0.5 * np.median(squares))
+    ridge = sklearn.kernel_ridge.KernelRidge(alpha=0.03, kernel="rbf", gamma=gamma)
+    ridge.fit(places, means - centre)
 
-    @functools.lru_cache
-    def direction(prototype: bytes) -> tuple[np.ndarray, float]:
-        mean = ridge.predict(np.frombuffer(prototype)[np.newaxis])[0]
-        return inverse @ mean, 0.5 * mean @ inverse @ mean
-
-    def score(image: np.ndarray, prototype: np.ndarray) -> float:
-        along, half = direction(np.asarray(prototype, np.float64).tobytes())
-        return (image - means.mean(axis=0)) @ along - half
+    def score_of(prototype: np.ndarray, weight: float):
+        mean = ridge.predict(prototype[np.newaxis])[0]
+        along, half = inverse @ mean, 0.5 * mean @ inverse @ mean
+        return lambda image: weight * ((image - centre) @ along - half)
 
     some = images[:: 1 + len(images) // 4096]
-    of_scores = np.mean([np.std([score(z, p) for p in places]) for z in some])
-    of_distances = np.mean([np.linalg.norm(places - z, axis=1).std() for z in some])
-    return lambda image, prototype: strength * of_distances / of_scores * score(image, prototype)
+    plain = [score_of(place, 1.0) for place in places]
+    of_scores = np.mean([np.std([score(image) for score in plain]) for image in some])
+    of_distances = np.mean([np.linalg.norm(places - image, axis=1).std() for image in some])
+    return lambda prototype: score_of(prototype, strength * of_distances / of_scores)
 
 
 def accuracy(
-    images, labels, prototypes: dict[int, np.ndarray], seen: set[int], alpha, doubts, scores
+    images, labels, prototypes: dict[int, np.ndarray], seen: set[int], alpha, doubts, score_of
 ):
     """Percent of right answers, of each class first and then over the classes."""
     right: dict[int, list[bool]] = {}
+    scores = {label: score_of(prototype) for label, prototype in prototypes.items()}
     for image, label in zip(images, labels, strict=True):
         best, best_distance = None, np.inf
         doubt = dict(zip(sorted(seen), doubts(image), strict=True)) if seen else {}
         for candidate, prototype in prototypes.items():
-            distance = np.sqrt(((image - prototype) ** 2).sum()) - scores(image, prototype)
+            distance = np.sqrt(((image - prototype) ** 2).sum()) - scores[candidate](image)
             if candidate in seen:
                 distance = (1 + alpha) * (distance + doubt[candidate])
             if distance < best_distance:
@@ -136,16 +133,16 @@ def measure(run_dir: Path, export_dir: Path, built: Path) -> tuple[dict, dict]:
     ask = (images["test_unseen"], labels["test_unseen"])
     doubts = head_of(run_dir, results["head_evidence"])
     known = {label: every[label] for label in sorted(seen)}
-    strength = results["discriminant_evidence"]
-    scores = discriminants_of(images["trainval"], labels["trainval"], known, strength)
-    found = {"ZSL": accuracy(*ask, only_unseen, set(), 0.0, doubts, scores)}
+    strength = results.get("discriminant_evidence", 0.0)
+    score_of = discriminants_of(images["trainval"], labels["trainval"], known, strength)
+    found = {"ZSL": accuracy(*ask, only_unseen, set(), 0.0, doubts, score_of)}
     expected = {"ZSL": results["zsl"]["top1"]}
     for name, alpha, theirs in (
         ("alpha = 0", 0.0, results["gzsl_alpha0"]),
         ("chosen alpha", results["alpha"], results["gzsl"]),
     ):
-        u = accuracy(*ask, every, seen, alpha, doubts, scores)
-        s = accuracy(images["test_seen"], labels["test_seen"], every, seen, alpha, doubts, scores)
+        u = accuracy(*ask, every, seen, alpha, doubts, score_of)
+        s = accuracy(images["test_seen"], labels["test_seen"], every, seen, alpha, doubts, score_of)
         found |= {f"{name}: u": u, f"{name}: s": s, f"{name}: H": 2 * u * s / max(u + s, 1e-9)}
         expected |= {f"{name}: {key}": theirs[key.lower()] for key in ("u", "s", "H")}
     return found, expected

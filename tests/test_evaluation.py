@@ -102,7 +102,7 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, evidence
         )
 
     trained_on = sorted(set(support.labels.tolist()))
-    score = discriminants_of(
+    score_of = discriminants_of(
         model.embed_images(support.image_features),
         support.labels,
         {label: prototype(label, None) for label in trained_on},
@@ -117,7 +117,7 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, evidence
             z = model.embed_images(features[None])[0]
             without = image_id if leave_own_out else None
             places = {c: prototype(c, without) for c in classes}
-            distances = {c: np.linalg.norm(z - p) - score(z, p) for c, p in places.items()}
+            distances = {c: np.linalg.norm(z - p) - score_of(p)(z) for c, p in places.items()}
             odds = np.exp(model.image_classifier(z[None]).numpy()[0].astype(float))
             for c in set(classes) & set(trained_on):
                 likelihood = odds[trained_on.index(c)] / odds.sum()

@@ -18,9 +18,10 @@ def test_corrected_distances_by_hand():
     distances = np.array([[5.0, 6.0]], np.float32)
     expected = [[4.0, np.sqrt(18.0)]]
     for corrected in (distances_to_true_means, distances_to_true_means_numpy):
-        np.testing.assert_allclose(corrected(distances, np.array([2, 1]), 18.0), expected, 1e-6)
+        excess = np.array([18.0 / 2, 18.0 / 1], np.float32)
+        np.testing.assert_allclose(corrected(distances, excess), expected, 1e-6)
     # Never below the smallest distance that there is.
-    assert 0 < distances_to_true_means_numpy(distances, np.array([1, 1]), 100.0).max() < 1e-5
+    assert 0 < distances_to_true_means_numpy(distances, np.array([100, 100])).max() < 1e-5
 
 
 def test_the_correction_is_right_on_average():
@@ -29,7 +30,7 @@ def test_the_correction_is_right_on_average():
     for n in (1, 2, 10):
         means = (true_mean + rng.normal(size=(4000, n, 64))).mean(axis=1)
         squares = np.square(means - query).sum(axis=1)
-        corrected = distances_to_true_means_numpy(np.sqrt(squares)[np.newaxis], n, 64.0)
+        corrected = distances_to_true_means_numpy(np.sqrt(squares)[np.newaxis], np.array(64 / n))
         # The scatter of 64 standard normals is 64; the mean of 4000 draws is right within 1 %.
         assert np.square(corrected).mean() == pytest.approx(
             np.square(true_mean - query).sum(), rel=0.01
