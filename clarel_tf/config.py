@@ -7,8 +7,8 @@ checks and the messages are made from that (`setting.py`). The defaults are the 
 import dataclasses
 from typing import Any
 
+from clarel_tf.decision_rule import DecisionRule
 from clarel_tf.errors import ClarelError
-from clarel_tf.evidence import EvidenceWeights
 from clarel_tf.setting import check, convert, setting
 
 
@@ -139,6 +139,13 @@ class Config:
         "a share of how distances vary (0: not at all, as in the paper)",
         low=0,
     )
+    unseen_stretch: float = setting(
+        1.0,
+        "how much farther apart the distances to new classes are drawn, before they are compared "
+        "with those to known ones (1: not at all, as in the paper)",
+        low=0.1,
+        high=10,
+    )
     word_vectors: str = setting(
         "", "word2vec, GloVe or fastText file, plain or .gz (empty: embeddings are learned)"
     )
@@ -165,9 +172,9 @@ class Config:
             )
 
     @property
-    def evidence(self) -> EvidenceWeights:
-        """What is let into decisions besides the captions."""
-        return EvidenceWeights(self.head_evidence, self.discriminant_evidence)
+    def rule(self) -> DecisionRule:
+        """What decides besides the captions."""
+        return DecisionRule(*(getattr(self, name) for name in DecisionRule._fields))
 
     def override(self, values: dict[str, Any]) -> "Config":
         """A copy with the named settings changed; names need no section, all are unique."""

@@ -7,15 +7,21 @@ import numpy as np
 
 from clarel_tf.calibration import NearestClasses, alpha_curve, gzsl_scores
 from clarel_tf.dataset_loading import Split
+from clarel_tf.decision_rule import DecisionRule
 from clarel_tf.discriminants import Discriminants
 from clarel_tf.distances import EPSILON, pairwise_distances_numpy
 from clarel_tf.embedding import EmbeddedSplit, embed_split
 from clarel_tf.errors import ClarelError
-from clarel_tf.evidence import EvidenceWeights
 from clarel_tf.head_evidence import HeadEvidence
 from clarel_tf.metrics import per_class_accuracy
 from clarel_tf.model import Clarel
-from clarel_tf.prototypes import Prototypes, distances_without_own_captions, make_prototypes
+from clarel_tf.prototypes import (
+    Prototypes,
+    distances_without_own_captions,
+    make_prototypes,
+    own_class_distance,
+)
+from clarel_tf.stretch import Stretch
 
 
 class Evaluation(NamedTuple):
@@ -53,6 +59,7 @@ class EmbeddedQueries(NamedTuple):
       is_seen: bool [C], true for the classes that the model was trained on.
       head: the image head for these classes, if it is asked.
       discriminants: of these classes, if they are asked.
+      stretch: of the distances to the other classes, if there is one.
     """
 
     seen: EmbeddedSplit
@@ -61,15 +68,16 @@ class EmbeddedQueries(NamedTuple):
     is_seen: np.ndarray
     head: HeadEvidence | None = None
     discriminants: Discriminants | None = None
+    stretch: Stretch | None = None
 
     @property
     def asks_more_than_captions(self) -> bool:
         """Whether `captions_alone` is something else."""
-        return bool(self.head or self.discriminants)
+        return bool(self.head or self.discriminants or self.stretch)
 
     def captions_alone(self) -> "EmbeddedQueries":
-        """The same by the rule of the paper, without any other evidence."""
-        return self._replace(head=None, discriminants=None)
+        """The same by the rule of the paper, and nothing besides."""
+        return self._replace(head=None, discriminants=None, stretch=None)
 
     def evaluate(self, leave_own_out: bool = False) -> Evaluation:
         """Nearest classes of all queries.
@@ -105,6 +113,8 @@ class EmbeddedQueries(NamedTuple):
                     distances[here, column[here]] = own[start + here]
                 if self.head and chosen is self.is_seen:
                     self.head.add_to(distances, split.images[start + block])
+                if self.stretch and chosen is not self.is_seen:
+                    distances = self.stretch(distances)
                 np.maximum(distances, EPSILON, out=distances)  # alpha would turn round below 0
                 best[start + block] = distances.argmin(axis=1)
                 distance[start + block] = distances[block, best[start + block]]
@@ -112,12 +122,14 @@ class EmbeddedQueries(NamedTuple):
         return NearestClasses(*sides)
 
     def distance_blocks(self, images: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """As the function of that name: images, [N, E], against all prototypes, with evidence."""
+        """As the function of that name: images, [N, E], against all prototypes, by the rule."""
         for start, distances in self._discriminated_blocks(images, self.prototypes.means()):
             if self.head:
                 known = distances[:, self.is_seen]
                 self.head.add_to(known, images[start : start + len(known)])
                 distances[:, self.is_seen] = known
+            if self.stretch:
+                distances[:, ~self.is_seen] = self.stretch(distances[:, ~self.is_seen])
             yield start, np.maximum(distances, EPSILON, out=distances)
 
     def _discriminated_blocks(
@@ -149,7 +161,7 @@ def embed_queries(
     seen: Split,
     unseen: Split,
     support: Sequence[Split],
-    evidence: EvidenceWeights = EvidenceWeights(),
+    rule: DecisionRule = DecisionRule(),
 ) -> EmbeddedQueries:
     """Embeds everything that an evaluation needs.
 
@@ -158,10 +170,10 @@ def embed_queries(
       unseen: query images of classes that it was not trained on.
       support: further splits whose captions help to make the prototypes; those of the query images
         always do, as in the paper.
-      evidence: what is asked besides the captions.
+      rule: what decides besides the captions.
     """
     embedded = [embed_split(model, split) for split in (seen, unseen, *support)]
-    return queries_from(*embedded, model=model, evidence=evidence)
+    return queries_from(*embedded, model=model, rule=rule)
 
 
 def queries_from(
@@ -169,29 +181,32 @@ def queries_from(
     unseen: EmbeddedSplit,
     *support: EmbeddedSplit,
     model: Clarel | None = None,
-    evidence: EvidenceWeights = EvidenceWeights(),
+    rule: DecisionRule = DecisionRule(),
 ) -> EmbeddedQueries:
     """Puts embedded splits together.
 
     Args:
       model: that embedded them; only its image head is looked at, if that is asked.
-      evidence: what is asked besides the captions; discriminants are fitted to the support, which
-        has to be the training split then.
+      rule: what decides besides the captions; the support has to be the training split if the
+        discriminants or the stretch are part of it.
     """
     prototypes = make_prototypes([seen, unseen, *support])
     is_seen = ~np.isin(prototypes.classes, unseen.labels)
-    head = HeadEvidence.of(model, evidence.head) if evidence.head else None
+    head = HeadEvidence.of(model, rule.head_evidence) if rule.head_evidence else None
     if head and len(head.bias) != np.count_nonzero(is_seen):
         raise ClarelError(
             f"the image head knows {len(head.bias)} classes, but "
             f"{np.count_nonzero(is_seen)} of the classes are seen ones"
         )
     discriminants = None
-    if evidence.discriminants:
+    if rule.discriminant_evidence:
         images = np.concatenate([seen.images[:0], *(split.images for split in support)])
         labels = np.concatenate([seen.labels[:0], *(split.labels for split in support)])
         if not np.array_equal(np.unique(labels), prototypes.classes[is_seen]):
             raise ClarelError("discriminants need images of every seen class, and of no other")
         known = prototypes.means()[is_seen]
-        discriminants = Discriminants.fit(images, labels, known, evidence.discriminants)
-    return EmbeddedQueries(seen, unseen, prototypes, is_seen, head, discriminants)
+        discriminants = Discriminants.fit(images, labels, known, rule.discriminant_evidence)
+    stretch = None
+    if rule.unseen_stretch != 1.0:
+        stretch = Stretch(rule.unseen_stretch, own_class_distance(support, prototypes))
+    return EmbeddedQueries(seen, unseen, prototypes, is_seen, head, discriminants, stretch)

@@ -126,7 +126,7 @@ def _calibration(
             distribution,
             looking_at=looking_at,
         )
-        chosen = calibrate(model, *looking_at, config.evidence)
+        chosen = calibrate(model, *looking_at, config.rule)
         checksums.write_json(folder.calibration_path, chosen)
     return checksums.read_json(folder.calibration_path, MAKE_AGAIN)
 

@@ -14,10 +14,10 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from clarel_tf import checksums, files
 from clarel_tf.dataset_loading import Split
+from clarel_tf.decision_rule import DecisionRule
 from clarel_tf.embedding import embed_captions, embed_split
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import queries_from
-from clarel_tf.evidence import EvidenceWeights
 from clarel_tf.export_versions import MODELS, checksums_path, next_version
 from clarel_tf.model import Clarel
 from clarel_tf.prototypes import CaptionScatter
@@ -50,7 +50,7 @@ def export_run(
       model: the final model of the run.
       splits: as the run used them; prototypes are those of its evaluation.
       class_names: by label.
-      results: `results.json` of the run, for alpha, temperature, threshold and evidence.
+      results: `results.json` of the run, for alpha, temperature, threshold and decision rule.
       k: how many classes, captions or images an answer has.
       gallery_split: a split whose captions and images can be retrieved.
       base_path: where the server will see `export_dir`.
@@ -121,8 +121,8 @@ def _classifier_endpoints(
     scatter = CaptionScatter()
     order = ("test_seen", "test_unseen", "trainval")
     embedded = [embed_split(model, splits[name], [scatter]) for name in order]
-    evidence = EvidenceWeights.of(results)
-    queries = queries_from(*embedded, model=model, evidence=evidence)
+    rule = DecisionRule.of(results)
+    queries = queries_from(*embedded, model=model, rule=rule)
     classifier = PrototypeClassifier(
         model,
         queries.prototypes.means(),
@@ -132,8 +132,9 @@ def _classifier_endpoints(
             results["alpha"],
             results["temperature"],
             results["none_of_these"]["distance"],
-            evidence.head,
+            rule.head_evidence,
             queries.discriminants,
+            queries.stretch,
         ),
         k,
         caption_scatter=scatter.result(queries.prototypes),

@@ -7,9 +7,9 @@ import numpy as np
 
 from clarel_tf.caption_draws import CaptionDraws
 from clarel_tf.dataset_loading import Split
+from clarel_tf.decision_rule import DecisionRule
 from clarel_tf.embedding import embed_split
 from clarel_tf.evaluation import EmbeddedQueries, Evaluation, queries_from
-from clarel_tf.evidence import EvidenceWeights
 from clarel_tf.model import Clarel
 from clarel_tf.new_classes import SENTENCE_COUNTS, new_class_curve
 from clarel_tf.prototypes import CaptionScatter, own_class_distance
@@ -63,7 +63,7 @@ def evaluate_fully(
         embed_split(model, unseen, [draws, few, scatter, recalls[unseen.name], nearest]),
         embed_split(model, support, [draws, few, scatter]),
     ]
-    queries = queries_from(*embedded, model=model, evidence=EvidenceWeights.of(calibration))
+    queries = queries_from(*embedded, model=model, rule=DecisionRule.of(calibration))
     level = own_class_distance(embedded[2:], queries.prototypes)
     chosen = carry_over(calibration, level, alpha_transfer)
     alpha = chosen["alpha"]

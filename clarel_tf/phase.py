@@ -50,7 +50,7 @@ def train_phase(
     model = build_model(config, _phase_vocabulary(config, split, folder), split, len(classes))
     evaluate = None
     if looking_at and config.training.evaluate_every:
-        evaluate = functools.partial(validation_scores, model, *looking_at, config.evidence)
+        evaluate = functools.partial(validation_scores, model, *looking_at, config.rule)
     train(
         model,
         split,

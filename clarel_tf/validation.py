@@ -9,10 +9,10 @@ import numpy as np
 from clarel_tf.calibration import choose_alpha
 from clarel_tf.confidence import ValidationDistances, fit_none_threshold, fit_temperature
 from clarel_tf.dataset_loading import Split
+from clarel_tf.decision_rule import DecisionRule
 from clarel_tf.embedding import embed_split
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import EmbeddedQueries, embed_queries, queries_from
-from clarel_tf.evidence import EvidenceWeights
 from clarel_tf.model import Clarel
 from clarel_tf.prototypes import own_class_distance
 from clarel_tf.seen_unseen_curve import area_under, seen_unseen_curve
@@ -26,27 +26,27 @@ def calibrate(
     seen: Split,
     unseen: Split,
     support: Sequence[Split],
-    evidence: EvidenceWeights = EvidenceWeights(),
+    rule: DecisionRule = DecisionRule(),
 ) -> dict[str, Any]:
     """Chooses everything that is chosen, and says what it was chosen by.
 
     Args:
-      seen, unseen, support, evidence: as for `embed_queries`; no split may be of the test.
+      seen, unseen, support, rule: as for `embed_queries`; no split may be of the test.
     """
     _refuse_test_splits(seen, unseen, *support)
     embedded = [embed_split(model, split) for split in (seen, unseen, *support)]
-    queries = queries_from(*embedded, model=model, evidence=evidence)
+    queries = queries_from(*embedded, model=model, rule=rule)
     evaluation = queries.evaluate()
     curve = evaluation.alpha_curve()
     alpha = choose_alpha(curve)
     distances = rescaled_distances(queries, alpha)
     temperature = fit_temperature(distances)
     by_captions, alpha_by_captions = evaluation, alpha
-    if queries.asks_more_than_captions:
+    if not rule.is_of_the_paper:
         by_captions = queries.captions_alone().evaluate()
         alpha_by_captions = choose_alpha(by_captions.alpha_curve())
     return {
-        **evidence.named(),
+        **rule.named(),
         "alpha": alpha,
         "alpha_captions_alone": alpha_by_captions,
         "temperature": temperature,
@@ -65,25 +65,25 @@ def calibrate(
     }
 
 
-def carry_over(chosen: dict[str, Any], level: float, rule: str) -> dict[str, Any]:
+def carry_over(chosen: dict[str, Any], level: float, transfer: str) -> dict[str, Any]:
     """What was chosen with one model, for another that was trained like it on more images.
 
     The losses look at differences of distances. These have the same unit in both models, but their
     level is free, and it rises while training goes on: the mean image and the mean caption drift
-    apart, which adds the same to all distances. With the rule "value" everything stays as it was
+    apart, which adds the same to all distances. With "value" everything stays as it was
     chosen, as in the paper. With "offset" that is kept which is a difference: alpha times the
     level, the head start of unseen classes, and the threshold's height above the level.
 
     Args:
       chosen: as `calibrate` returns it.
       level: `own_class_distance` of the other model's training images.
-      rule: "value" or "offset".
+      transfer: "value" or "offset".
     """
     kept = {key: chosen[key] for key in ("alpha", "temperature", "none_of_these")}
-    kept |= EvidenceWeights.of(chosen).named()
+    kept |= DecisionRule.of(chosen).named()
     # Runs from before anything but captions could be asked do not name it.
     kept["alpha_captions_alone"] = chosen.get("alpha_captions_alone", chosen["alpha"])
-    if rule == "value":
+    if transfer == "value":
         return kept
     before, none = chosen["distance_level"], chosen["none_of_these"]
     for name in ("alpha", "alpha_captions_alone"):
@@ -97,13 +97,13 @@ def validation_scores(
     seen: Split,
     unseen: Split,
     support: Sequence[Split],
-    evidence: EvidenceWeights = EvidenceWeights(),
+    rule: DecisionRule = DecisionRule(),
     captions: int = 2,
 ) -> dict[str, float]:
     """A look at a model that is still in training: ZSL, and H at the alpha that is best now.
 
     Args:
-      seen, unseen, support, evidence: as for `calibrate`.
+      seen, unseen, support, rule: as for `calibrate`.
       captions: of each image, to be quick; fewer captions make somewhat worse prototypes.
     """
     _refuse_test_splits(seen, unseen, *support)
@@ -111,7 +111,7 @@ def validation_scores(
         dataclasses.replace(split, captions=[own[:captions] for own in split.captions])
         for split in (seen, unseen, *support)
     )
-    evaluation = embed_queries(model, seen, unseen, support, evidence).evaluate()
+    evaluation = embed_queries(model, seen, unseen, support, rule).evaluate()
     alpha = choose_alpha(evaluation.alpha_curve())
     scores = evaluation.gzsl(alpha)
     return {"zsl": evaluation.zsl(), "h0": evaluation.gzsl(0.0)["h"], "alpha": alpha, **scores}

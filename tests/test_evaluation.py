@@ -6,14 +6,15 @@ import keras
 import numpy as np
 import pytest
 
+from clarel_tf.decision_rule import DecisionRule
 from clarel_tf.embedding import EmbeddedSplit
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import distance_blocks, embed_queries
-from clarel_tf.evidence import EvidenceWeights
 from clarel_tf.head_evidence import HeadEvidence
 from clarel_tf.phase import build_model
 from clarel_tf.protocol import apply_protocol
 from clarel_tf.prototypes import distances_without_own_captions, make_prototypes
+from clarel_tf.stretch import Stretch
 from clarel_tf.vocabulary import build_vocabulary
 from tests.conftest import make_split
 from tests.independent_check import discriminants_of
@@ -70,13 +71,23 @@ def test_the_head_moves_known_classes_by_its_doubts():
     np.testing.assert_allclose(distances, [[2.1438, 2.1931]], atol=1e-4)
 
 
+def test_a_stretch_keeps_the_level_and_draws_all_else_apart():
+    # 5 lies 3 below the level, and 1.5 * 3 = 4.5 afterwards; 10 lies 2 above it, and then 3.
+    stretched = Stretch(1.5, level=8.0)(np.array([5.0, 8.0, 10.0]))
+    np.testing.assert_allclose(stretched, [3.5, 8.0, 11.0])
+
+
 def test_a_head_or_discriminants_of_other_classes_are_refused(splits, small_config):
     support = splits["trainval"]
     words = build_vocabulary(c for captions in support.captions for c in captions)
     model = build_model(small_config, words, support, num_classes=5)
     with pytest.raises(ClarelError, match="knows 5 classes, but 6 of"):
         embed_queries(
-            model, splits["test_seen"], splits["test_unseen"], [support], EvidenceWeights(head=0.5)
+            model,
+            splits["test_seen"],
+            splits["test_unseen"],
+            [support],
+            DecisionRule(head_evidence=0.5),
         )
     with pytest.raises(ClarelError, match="images of every seen class"):
         embed_queries(
@@ -84,11 +95,11 @@ def test_a_head_or_discriminants_of_other_classes_are_refused(splits, small_conf
             splits["test_seen"],
             splits["test_unseen"],
             [splits["train"]],
-            EvidenceWeights(discriminants=0.5),
+            DecisionRule(discriminant_evidence=0.5),
         )
 
 
-def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, evidence):
+def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, rule):
     """Everything by loops over images, classes and captions."""
     captions: dict[int, list[tuple[str, np.ndarray]]] = {}
     for split in [seen, unseen, support]:
@@ -106,7 +117,14 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, evidence
         model.embed_images(support.image_features),
         support.labels,
         {label: prototype(label, None) for label in trained_on},
-        evidence.discriminants,
+        rule.discriminant_evidence,
+    )
+
+    level = np.mean(
+        [
+            np.linalg.norm(model.embed_images(features[None])[0] - prototype(label, None))
+            for features, label in zip(support.image_features, support.labels, strict=True)
+        ]
     )
 
     def accuracy(split, classes):
@@ -121,7 +139,10 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, evidence
             odds = np.exp(model.image_classifier(z[None]).numpy()[0].astype(float))
             for c in set(classes) & set(trained_on):
                 likelihood = odds[trained_on.index(c)] / odds.sum()
-                distances[c] = (1 + alpha) * (distances[c] - evidence.head * np.log(likelihood))
+                doubt = -rule.head_evidence * np.log(likelihood)
+                distances[c] = (1 + alpha) * (distances[c] + doubt)
+            for c in set(classes) - set(trained_on):
+                distances[c] = level + rule.unseen_stretch * (distances[c] - level)
             right.setdefault(int(label), []).append(min(distances, key=distances.get) == label)
         return 100 * np.mean([np.mean(hits) for hits in right.values()])
 
@@ -133,26 +154,28 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, evidence
 
 
 @pytest.mark.parametrize(
-    ("alpha", "leave_own_out", "evidence"),
+    ("alpha", "leave_own_out", "rule"),
     [
-        (0.0, False, EvidenceWeights()),
-        (0.05, False, EvidenceWeights()),
-        (0.05, True, EvidenceWeights()),
-        (0.05, True, EvidenceWeights(head=0.7)),
-        (0.05, False, EvidenceWeights(discriminants=0.8)),
-        (0.05, True, EvidenceWeights(head=0.3, discriminants=0.8)),
+        (0.0, False, DecisionRule()),
+        (0.05, False, DecisionRule()),
+        (0.05, True, DecisionRule()),
+        (0.05, True, DecisionRule(head_evidence=0.7)),
+        (0.05, False, DecisionRule(discriminant_evidence=0.8)),
+        (0.05, True, DecisionRule(head_evidence=0.3, discriminant_evidence=0.8)),
+        (0.05, False, DecisionRule(unseen_stretch=1.3)),
+        (0.05, True, DecisionRule(0.3, 0.8, 0.7)),
     ],
 )
-def test_evaluation_equals_slow_loops(splits, small_config, alpha, leave_own_out, evidence):
+def test_evaluation_equals_slow_loops(splits, small_config, alpha, leave_own_out, rule):
     keras.utils.set_random_seed(2)
     seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
     words = build_vocabulary(c for captions in support.captions for c in captions)
     model = build_model(small_config, words, support, num_classes=6)
     # An untrained model, but with text and image scales that are alike, so that nothing is trivial.
     model.image_tower.head.kernel.assign(model.image_tower.head.kernel * 0.1)
-    queries = embed_queries(model, seen, unseen, [support], evidence)
+    queries = embed_queries(model, seen, unseen, [support], rule)
     evaluation = queries.evaluate(leave_own_out)
-    zsl, u, s = slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, evidence)
+    zsl, u, s = slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, rule)
     assert evaluation.zsl() == pytest.approx(zsl)
     assert evaluation.gzsl(alpha)["u"] == pytest.approx(u)
     assert evaluation.gzsl(alpha)["s"] == pytest.approx(s)
