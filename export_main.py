@@ -32,7 +32,7 @@ def main() -> None:
     from clarel_tf.experiment import data_fingerprints
     from clarel_tf.export import export_run
     from clarel_tf.files import read_json
-    from clarel_tf.model import load_model
+    from clarel_tf.model_files import load_model
     from clarel_tf.open_vocabulary import with_all_words
     from clarel_tf.protocol import apply_protocol
 

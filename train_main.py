@@ -14,6 +14,11 @@ _RUN_DIR = flags.DEFINE_string("run_dir", None, "folder of the run (default: run
 _REPEATS = flags.DEFINE_integer(
     "repeats", 1, "train with this many seeds, each in a folder of its own", lower_bound=1
 )
+_ENSEMBLE = flags.DEFINE_bool(
+    "ensemble",
+    False,
+    "with --repeats: test the models of all seeds side by side as well, as one more model",
+)
 _DISTRIBUTE = flags.DEFINE_enum(
     "distribute",
     "none",
@@ -32,6 +37,8 @@ def main() -> None:
     config = cli.config_from_flags()
     if _VALIDATION_ONLY.value and _REPEATS.value > 1:
         raise ClarelError("--validation_only is for one run; sweep_main.py has it for several")
+    if _ENSEMBLE.value and _REPEATS.value == 1:
+        raise ClarelError("--ensemble puts models of several seeds together; give --repeats too")
     cli.share_cores(config.training.operations_at_once)
     # TensorFlow takes seconds to import: not before the flags are known to be good.
     distribution = cli.make_distribution(_DISTRIBUTE.value)
@@ -54,6 +61,7 @@ def main() -> None:
     if _VALIDATION_ONLY.value:
         print(validation_table(run_validation(config, splits, run_dir, **how)))
     elif _REPEATS.value > 1:
+        how["ensemble"] = _ENSEMBLE.value
         print(repeats_table(run_repeats(config, splits, run_dir, _REPEATS.value, names, **how)))
     else:
         print(results_table(run_experiment(config, splits, run_dir, names, **how)))

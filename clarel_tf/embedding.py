@@ -7,9 +7,9 @@ import numpy as np
 import tqdm
 
 from clarel_tf.dataset_loading import Split
+from clarel_tf.embedder import Embedder
 from clarel_tf.errors import ClarelError
 from clarel_tf.input_pipeline import tokenize_captions
-from clarel_tf.model import Clarel
 
 
 class EmbeddedSplit(NamedTuple):
@@ -36,7 +36,7 @@ class CaptionReader(Protocol):
 
 
 def embed_captions(
-    model: Clarel, split: Split, block: int = 4096
+    model: Embedder, split: Split, block: int = 4096
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields (embeddings, float32 [b, E]; instance of each, int64 [b]), instance after instance."""
     counts = np.array([len(own) for own in split.captions])
@@ -53,7 +53,7 @@ def embed_captions(
 
 
 def embed_split(
-    model: Clarel, split: Split, readers: Sequence[CaptionReader] = ()
+    model: Embedder, split: Split, readers: Sequence[CaptionReader] = ()
 ) -> EmbeddedSplit:
     """Embeds the images and the captions of a split; `readers` see each caption as it passes."""
     images = model.embed_images(split.image_features)

@@ -10,11 +10,11 @@ from clarel_tf.dataset_loading import Split
 from clarel_tf.decision_rule import DecisionRule
 from clarel_tf.discriminants import Discriminants
 from clarel_tf.distances import EPSILON, pairwise_distances_numpy
+from clarel_tf.embedder import Embedder
 from clarel_tf.embedding import EmbeddedSplit, embed_split
 from clarel_tf.errors import ClarelError
 from clarel_tf.head_evidence import HeadEvidence
 from clarel_tf.metrics import per_class_accuracy
-from clarel_tf.model import Clarel
 from clarel_tf.prototypes import (
     Prototypes,
     distances_without_own_captions,
@@ -157,7 +157,7 @@ def distance_blocks(
 
 
 def embed_queries(
-    model: Clarel,
+    model: Embedder,
     seen: Split,
     unseen: Split,
     support: Sequence[Split],
@@ -180,7 +180,7 @@ def queries_from(
     seen: EmbeddedSplit,
     unseen: EmbeddedSplit,
     *support: EmbeddedSplit,
-    model: Clarel | None = None,
+    model: Embedder | None = None,
     rule: DecisionRule = DecisionRule(),
 ) -> EmbeddedQueries:
     """Puts embedded splits together.

@@ -9,11 +9,10 @@ from clarel_tf import checksums, files
 from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
 from clarel_tf.distribution import Distribution
-from clarel_tf.full_evaluation import evaluate_fully
+from clarel_tf.final_test import measure_once
 from clarel_tf.model import Clarel
 from clarel_tf.phase import phase_config, train_phase
 from clarel_tf.protocol import apply_protocol
-from clarel_tf.report import write_report
 from clarel_tf.run_folder import MAKE_AGAIN, RunFolder
 from clarel_tf.validation import calibrate
 
@@ -33,7 +32,11 @@ def run_experiment(
       restart: delete a run that is there instead of going on with it.
       distribution: the devices to train on, seen from the chief; the default is one device.
     """
-    with _opened(run_dir, config, splits, restart, distribution) as (folder, splits, fingerprints):
+    with opened_run(run_dir, config, splits, restart, distribution) as (
+        folder,
+        splits,
+        fingerprints,
+    ):
         is_done = folder.results_path.exists()
         if distribution:
             left = [not is_done and not folder.calibration_path.exists(), not is_done]
@@ -60,7 +63,11 @@ def run_validation(
     Returns:
       what `calibrate` chose, and the measures on the validation splits that it was chosen by.
     """
-    with _opened(run_dir, config, splits, restart, distribution) as (folder, splits, fingerprints):
+    with opened_run(run_dir, config, splits, restart, distribution) as (
+        folder,
+        splits,
+        fingerprints,
+    ):
         if distribution:
             left = [not folder.calibration_path.exists(), False]
             _agree_on_phases(config, splits, fingerprints, left, distribution)
@@ -94,12 +101,12 @@ def _agree_on_phases(
 
 
 @contextlib.contextmanager
-def _opened(
+def opened_run(
     run_dir: str | Path,
     config: Config,
     splits: dict[str, Split],
-    restart: bool,
-    distribution: Distribution | None,
+    restart: bool = False,
+    distribution: Distribution | None = None,
 ) -> Iterator[tuple[RunFolder, dict[str, Split], dict[str, Any]]]:
     """The folder of the run, held against others; its splits by protocol; their fingerprints."""
     folder = RunFolder(run_dir)
@@ -143,32 +150,13 @@ def _test(
     """Trains on trainval, measures on the test splits, and writes what came out."""
     final = phase_config(config, splits, "trainval")
     model = train_phase(final, splits["trainval"], folder.path, "2/2 trainval", distribution)
-    evaluation = evaluate_fully(
-        model, splits, calibration, class_names, config.seed, config.alpha_transfer
-    )
-    checksums.write_json(folder.evaluation_path, evaluation)
-    rows = evaluation["prototypes"]
-    by_captions = rows.get("captions_alone", rows["all"])
-    results = {
-        "dataset": config.dataset,
-        "dataset_config": config.dataset_config,
-        "protocol": config.protocol,
+    about = {
         "seed": config.seed,
         "steps": final.training.steps,
-        **evaluation["chosen"],
-        "alpha_on_validation": calibration["alpha"],
-        **rows["all"],
-        "zsl_captions_alone": by_captions["zsl"],
-        "gzsl_captions_alone": by_captions["gzsl"],
-        "validation": calibration["validation"],
-        "alpha_curve": calibration["alpha_curve"],
         "word_vectors": _word_vector_report(config, model),
         "fingerprints": fingerprints,
     }
-    write_report(folder.report_path, results, evaluation, folder.path)
-    # Last of all: a run with results is finished.
-    checksums.write_json(folder.results_path, results)
-    return results
+    return measure_once(folder, config, splits, model, calibration, class_names, about)
 
 
 def data_fingerprints(config: Config, splits: dict[str, Split]) -> dict[str, Any]:

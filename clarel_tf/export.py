@@ -15,11 +15,11 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from clarel_tf import checksums, files
 from clarel_tf.dataset_loading import Split
 from clarel_tf.decision_rule import DecisionRule
+from clarel_tf.embedder import Embedder
 from clarel_tf.embedding import embed_captions, embed_split
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import queries_from
 from clarel_tf.export_versions import MODELS, checksums_path, next_version
-from clarel_tf.model import Clarel
 from clarel_tf.prototypes import CaptionScatter
 from clarel_tf.serving_functions import (
     Calibration,
@@ -34,7 +34,7 @@ Endpoint = tuple[Callable[..., dict[str, tf.Tensor]], list[tf.TensorSpec]]
 
 
 def export_run(
-    model: Clarel,
+    model: Embedder,
     splits: dict[str, Split],
     class_names: Sequence[str],
     results: dict[str, Any],
@@ -96,14 +96,14 @@ def _staging(export_dir: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _image_endpoints(model: Clarel) -> dict[str, Endpoint]:
+def _image_endpoints(model: Embedder) -> dict[str, Endpoint]:
     def embed(image_features):
         return {"embedding": embed_images(model, image_features)}
 
     return {"serving_default": (embed, [_features(model)])}
 
 
-def _text_endpoints(model: Clarel) -> dict[str, Endpoint]:
+def _text_endpoints(model: Embedder) -> dict[str, Endpoint]:
     def embed(text):
         return {"embedding": embed_texts(model, text)}
 
@@ -111,7 +111,7 @@ def _text_endpoints(model: Clarel) -> dict[str, Endpoint]:
 
 
 def _classifier_endpoints(
-    model: Clarel,
+    model: Embedder,
     splits: dict[str, Split],
     class_names: Sequence[str],
     results: dict[str, Any],
@@ -163,7 +163,7 @@ def _classifier_endpoints(
     return endpoints
 
 
-def _gallery(model: Clarel, split: Split, k: int) -> Gallery:
+def _gallery(model: Embedder, split: Split, k: int) -> Gallery:
     blocks = list(embed_captions(model, split))
     return Gallery(
         model,
@@ -176,7 +176,7 @@ def _gallery(model: Clarel, split: Split, k: int) -> Gallery:
     )
 
 
-def _features(model: Clarel) -> tf.TensorSpec:
+def _features(model: Embedder) -> tf.TensorSpec:
     return tf.TensorSpec([None, model.feature_size], tf.float32, "image_features")
 
 
@@ -185,7 +185,7 @@ def _strings(name: str) -> tf.TensorSpec:
 
 
 def write_saved_model(
-    path: Path, endpoints: dict[str, Endpoint], text_model: Clarel | None
+    path: Path, endpoints: dict[str, Endpoint], text_model: Embedder | None
 ) -> None:
     """Writes one SavedModel.
 
@@ -201,7 +201,7 @@ def write_saved_model(
     archive.write_out(str(path), verbose=False)
 
 
-def _write_warm_up(path: Path, name: str, model: Clarel) -> None:
+def _write_warm_up(path: Path, name: str, model: Embedder) -> None:
     """One request for the server to run before it takes real ones."""
     request = predict_pb2.PredictRequest()
     request.model_spec.name = name

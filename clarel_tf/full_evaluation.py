@@ -8,9 +8,9 @@ import numpy as np
 from clarel_tf.caption_draws import CaptionDraws
 from clarel_tf.dataset_loading import Split
 from clarel_tf.decision_rule import DecisionRule
+from clarel_tf.embedder import Embedder
 from clarel_tf.embedding import embed_split
 from clarel_tf.evaluation import EmbeddedQueries, Evaluation, queries_from
-from clarel_tf.model import Clarel
 from clarel_tf.new_classes import SENTENCE_COUNTS, new_class_curve
 from clarel_tf.prototypes import CaptionScatter, own_class_distance
 from clarel_tf.retrieval import (
@@ -28,7 +28,7 @@ _EXAMPLES_OF_EACH_KIND = 6
 
 
 def evaluate_fully(
-    model: Clarel,
+    model: Embedder,
     splits: dict[str, Split],
     calibration: dict[str, Any],
     class_names: Sequence[str],

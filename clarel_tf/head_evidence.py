@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.special
 
-from clarel_tf.model import Clarel
+from clarel_tf.embedder import Embedder
 
 
 class HeadEvidence(NamedTuple):
@@ -32,7 +32,7 @@ class HeadEvidence(NamedTuple):
     weight: float
 
     @classmethod
-    def of(cls, model: Clarel, weight: float) -> "HeadEvidence":
+    def of(cls, model: Embedder, weight: float) -> "HeadEvidence":
         """That of a trained model."""
         head = model.image_classifier
         return cls(head.kernel.numpy(), head.bias.numpy(), weight)

@@ -1,18 +1,16 @@
 """`Clarel`: the two towers, their classification heads, and one training step."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from clarel_tf import checksums, losses
+from clarel_tf import losses
 from clarel_tf.config import LossConfig, ModelConfig
 from clarel_tf.distances import pairwise_distances
-from clarel_tf.errors import ClarelError
+from clarel_tf.embedder import Embedder
 from clarel_tf.image_tower import ImageTower
 from clarel_tf.replicas import gather_rows, own_rows, replica_count
 from clarel_tf.text_tower import TextTower
@@ -22,21 +20,8 @@ from clarel_tf.vocabulary import Tokenizer
 Batch = dict[str, tf.Tensor]
 
 
-def load_model(path: str | Path) -> "Clarel":
-    """Reads a `.keras` file in Keras's safe mode: nothing in it is executed."""
-    if Path(path).is_file():
-        remedy = "delete results.json, and the training command writes it again from a checkpoint"
-        checksums.check(Path(path), remedy)
-    try:
-        # Training goes on from a checkpoint, never from here: the optimiser stays out.
-        return keras.saving.load_model(path, compile=False, safe_mode=True)
-    except Exception as error:  # Keras, h5py and zipfile have no common list of what damage raises
-        brief = " ".join(str(error).split())[:200]
-        raise ClarelError(f"{path} is missing or damaged ({brief})") from error
-
-
 @keras.saving.register_keras_serializable(package="clarel_tf")
-class Clarel(keras.Model):
+class Clarel(Embedder):
     """Joint embedding of images and captions, trained by retrieval and classification.
 
     A batch is a dict:
@@ -103,7 +88,7 @@ class Clarel(keras.Model):
         for classifier in (self.text_classifier, self.image_classifier):
             classifier.build((None, settings.embedding_size))
         self.built = True
-        self._compile_embedders()
+        self.compile_embedders()
 
     def call(self, batch: Batch, training: bool = False) -> tuple[tf.Tensor, tf.Tensor]:
         """(image embeddings, text embeddings), both float32 [B, E]."""
@@ -185,48 +170,6 @@ class Clarel(keras.Model):
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
         return list(self._averages.values())
-
-    def embed_images(self, image_features: np.ndarray, batch_size: int = 1024) -> np.ndarray:
-        """Image features, [N, D] -> embeddings, float32 [N, E]."""
-        features = np.asarray(image_features, np.float32)
-        if features.ndim != 2 or features.shape[1] != self.feature_size:
-            raise ClarelError(
-                f"image features must have shape [N, {self.feature_size}], "
-                f"not {list(features.shape)}"
-            )
-        return self._in_batches(self._embed_image_batch, features, batch_size)
-
-    def embed_texts(self, texts: Sequence[str | bytes], batch_size: int = 2048) -> np.ndarray:
-        """N sentences -> embeddings, float32 [N, E]."""
-        if isinstance(texts, (str, bytes)):
-            raise ClarelError("embed_texts takes a list of sentences, not a single one")
-        texts = [
-            text.encode("utf-8", "replace") if isinstance(text, str) else text for text in texts
-        ]
-        texts = np.array(texts, object)
-        return self._in_batches(self._embed_text_batch, texts, batch_size)
-
-    def embed_token_ids(self, token_ids: np.ndarray, batch_size: int = 2048) -> np.ndarray:
-        """Token ids, int32 [N, T] -> embeddings, float32 [N, E]."""
-        return self._in_batches(self._embed_token_batch, token_ids, batch_size)
-
-    def _compile_embedders(self) -> None:
-        """One graph for every kind of input, whatever the size of the batch."""
-        features = tf.TensorSpec([None, self.feature_size], tf.float32)
-        tokens = tf.TensorSpec([None, self.model_settings.max_tokens], tf.int32)
-        self._embed_image_batch = tf.function(self.image_tower.__call__, [features])
-        self._embed_token_batch = tf.function(self.text_tower.__call__, [tokens])
-        self._embed_text_batch = tf.function(
-            lambda texts: self.text_tower(self.tokenizer(texts)), [tf.TensorSpec([None], tf.string)]
-        )
-
-    def _in_batches(self, embed: Callable, inputs: np.ndarray, batch_size: int) -> np.ndarray:
-        blocks = [np.zeros((0, self.model_settings.embedding_size), np.float32)]
-        for start in range(0, len(inputs), batch_size):
-            block = inputs[start : start + batch_size]
-            kind = tf.string if block.dtype == object else block.dtype
-            blocks.append(embed(tf.constant(block, kind)).numpy())
-        return np.concatenate(blocks)
 
     def get_config(self):
         return {

@@ -3,13 +3,14 @@
 import numpy as np
 import tensorflow as tf
 
+from clarel_tf.ensemble import Ensemble
 from clarel_tf.errors import ClarelError
 from clarel_tf.model import Clarel
 from clarel_tf.vocabulary import standardize
 from clarel_tf.word_vectors import iterate_vectors
 
 
-def with_all_words(model: Clarel, word_vectors: str) -> Clarel:
+def with_all_words(model: Clarel | Ensemble, word_vectors: str) -> Clarel | Ensemble:
     """A copy of `model` whose vocabulary is that of the vector file it was trained with.
 
     Words that no sentence can have after standardising (capitals, punctuation) are left out.
@@ -21,10 +22,16 @@ def with_all_words(model: Clarel, word_vectors: str) -> Clarel:
     vectors = _usable_vectors(word_vectors)
     if not vectors:
         raise ClarelError(f"{word_vectors} has no word that a sentence could have")
+    if isinstance(model, Ensemble):
+        return Ensemble([_with_words(member, vectors, word_vectors) for member in model.members])
+    return _with_words(model, vectors, word_vectors)
+
+
+def _with_words(model: Clarel, vectors: dict[str, np.ndarray], source: str) -> Clarel:
     matrix = np.stack(list(vectors.values()))
     if matrix.shape[1] != model.model_settings.word_size:
         raise ClarelError(
-            f"{word_vectors}: vectors are {matrix.shape[1]} wide, but the model was trained with "
+            f"{source}: vectors are {matrix.shape[1]} wide, but the model was trained with "
             f"{model.model_settings.word_size}"
         )
     settings = {**model.get_config(), "vocabulary": list(vectors)}

@@ -12,6 +12,7 @@ from clarel_tf import checksums
 from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
 from clarel_tf.distribution import Distribution
+from clarel_tf.embedder import Embedder
 from clarel_tf.model import Clarel
 from clarel_tf.training import train
 from clarel_tf.validation import validation_scores
@@ -63,11 +64,11 @@ def train_phase(
         distribution=distribution,
     )
     if folder:
-        _save_model(model, folder / "model.keras")
+        save_model(model, folder / "model.keras")
     return model
 
 
-def _save_model(model: Clarel, path: Path) -> None:
+def save_model(model: Embedder, path: Path) -> None:
     """Writes the trained model unless it is there, as it was written."""
     if path.exists() and checksums.is_intact(path):
         return

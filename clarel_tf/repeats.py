@@ -1,7 +1,7 @@
 """The same experiment with several seeds: mean and 95 % interval of each measure."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,17 @@ from clarel_tf import files
 from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
 from clarel_tf.distribution import Distribution
+from clarel_tf.ensemble_run import run_ensemble
 from clarel_tf.experiment import follow_experiment, run_experiment
+
+# Of a `results.json`.
+_MEASURES: dict[str, Callable[[dict[str, Any]], float]] = {
+    "zsl": lambda run: run["zsl"]["top1"],
+    **{f"alpha0_{key}": lambda run, key=key: run["gzsl_alpha0"][key] for key in "ush"},
+    **{key: lambda run, key=key: run["gzsl"][key] for key in "ush"},
+    "ausuc": lambda run: run["ausuc"],
+    "alpha": lambda run: run["alpha"],
+}
 
 
 def run_repeats(
@@ -23,17 +33,26 @@ def run_repeats(
     class_names: Sequence[str] | None = None,
     restart: bool = False,
     distribution: Distribution | None = None,
+    ensemble: bool = False,
 ) -> dict[str, Any]:
     """Runs seeds `config.seed`, `config.seed` + 1, ... each in a folder of its own, and sums up.
 
     What is finished is not run again, so a broken series goes on where it stopped.
+
+    Args:
+      ensemble: test the models of all seeds side by side as well, in the folder `ensemble`; the
+        summary has its results under that name then.
     """
-    runs = []
+    runs, folders = [], []
     for one in _with_seeds(config, repeats):
         print(f"Repeat {len(runs) + 1} of {repeats}, seed {one.seed}")
-        folder = Path(run_dir) / f"seed_{one.seed}"
-        runs.append(run_experiment(one, splits, folder, class_names, restart, distribution))
+        folders.append(Path(run_dir) / f"seed_{one.seed}")
+        runs.append(run_experiment(one, splits, folders[-1], class_names, restart, distribution))
     summary = summarize(runs)
+    if ensemble:
+        folder = Path(run_dir) / "ensemble"
+        together = run_ensemble(config, splits, folder, folders, class_names, restart)
+        summary["ensemble"] = {name: value(together) for name, value in _MEASURES.items()}
     files.write_json(Path(run_dir) / "repeats.json", summary)
     return summary
 
@@ -54,14 +73,7 @@ def _with_seeds(config: Config, repeats: int) -> list[Config]:
 def summarize(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Mean and 95 % interval (Student's t) of the measures of several `results.json`."""
     measures = {
-        name: mean_and_interval([value(run) for run in runs])
-        for name, value in {
-            "zsl": lambda run: run["zsl"]["top1"],
-            **{f"alpha0_{key}": lambda run, key=key: run["gzsl_alpha0"][key] for key in "ush"},
-            **{key: lambda run, key=key: run["gzsl"][key] for key in "ush"},
-            "ausuc": lambda run: run["ausuc"],
-            "alpha": lambda run: run["alpha"],
-        }.items()
+        name: mean_and_interval([value(run) for run in runs]) for name, value in _MEASURES.items()
     }
     first = runs[0]
     about = {key: first[key] for key in ("dataset", "dataset_config", "protocol", "steps")}
@@ -81,7 +93,11 @@ def repeats_table(summary: dict[str, Any]) -> str:
     """The summary as text."""
     seeds = summary["seeds"]
     lines = [f"{len(seeds)} repeats, seeds {seeds[0]} to {seeds[-1]}; mean and 95 % interval", ""]
+    together = summary.get("ensemble")
+    if together:
+        lines[1:] = ["The last column is of their models side by side, tested as one.", ""]
     for name, value in summary["measures"].items():
         interval = "" if value["interval"] is None else f" +- {value['interval']:.2f}"
-        lines.append(f"  {name:12}{value['mean']:8.2f}{interval}")
+        beside = f"{together[name]:8.2f}" if together else ""
+        lines.append(f"  {name:12}{value['mean']:8.2f}{interval:12}{beside}".rstrip())
     return "\n".join(lines)

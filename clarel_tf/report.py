@@ -6,6 +6,7 @@ from typing import Any
 
 from clarel_tf import figures, files, published
 from clarel_tf.html_page import card, figure_card, grid, page, table
+from clarel_tf.results_table import whose
 from clarel_tf.training_history import read_history
 
 
@@ -19,10 +20,6 @@ def write_report(
 def report_page(results: dict[str, Any], evaluation: dict[str, Any], run_dir: Path) -> str:
     """The whole page as text."""
     dataset = "/".join(filter(None, [results["dataset"], results["dataset_config"]]))
-    histories = {
-        "train": read_history(run_dir / "validation" / "history.csv"),
-        "trainval": read_history(run_dir / "history.csv"),
-    }
     curve = evaluation["seen_unseen_curve"]
     marks = {
         "alpha = 0": results["gzsl_alpha0"],
@@ -50,9 +47,7 @@ def report_page(results: dict[str, Any], evaluation: dict[str, Any], run_dir: Pa
             figures.captions_figure(evaluation["captions_curve"]),
             "Means of seeded draws with their standard deviation, at the chosen alpha.",
         ),
-        figure_card(
-            "Training", figures.losses_figure(histories), "Means over each logged interval."
-        ),
+        *_training_card(run_dir),
         *_validation_card(run_dir),
         card("Sentences that a new class needs", _new_class_table(evaluation)),
         card("Retrieval", _retrieval_table(evaluation)),
@@ -62,6 +57,18 @@ def report_page(results: dict[str, Any], evaluation: dict[str, Any], run_dir: Pa
     ]
     title = f"{dataset}: zero-shot classification by retrieval"
     return page(title, _subtitle(results), [_headline(results), grid(cards)])
+
+
+def _training_card(run_dir: Path) -> list[str]:
+    """The losses of both phases; an ensemble was not trained itself."""
+    histories = {
+        "train": read_history(run_dir / "validation" / "history.csv"),
+        "trainval": read_history(run_dir / "history.csv"),
+    }
+    if not any(histories.values()):
+        return []
+    note = "Means over each logged interval."
+    return [figure_card("Training", figures.losses_figure(histories), note)]
 
 
 def _validation_card(run_dir: Path) -> list[str]:
@@ -95,7 +102,7 @@ def _subtitle(results: dict[str, Any]) -> str:
     vectors = results["word_vectors"]
     words = f"word vectors {vectors['file']}" if vectors["file"] else "learned word embeddings"
     return (
-        f"Protocol {results['protocol']}, seed {results['seed']}, {results['steps']} steps, "
+        f"Protocol {results['protocol']}, {whose(results)}, {results['steps']} steps, "
         f"{words}; "
         f"features {results['fingerprints']['trainval']['features']}, "
         f"test images {results['fingerprints']['test_unseen']['images']}. "

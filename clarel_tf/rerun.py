@@ -8,7 +8,7 @@ from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
 from clarel_tf.experiment import data_fingerprints
 from clarel_tf.full_evaluation import evaluate_fully
-from clarel_tf.model import load_model
+from clarel_tf.model_files import load_model
 from clarel_tf.protocol import apply_protocol
 from clarel_tf.report import write_report
 from clarel_tf.run_folder import MAKE_AGAIN, RunFolder

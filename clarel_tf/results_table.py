@@ -9,10 +9,17 @@ def results_table(results: dict[str, Any]) -> str:
     """ZSL, and u, s, H with alpha = 0 and with the chosen alpha, in percent."""
     dataset = "/".join(filter(None, [results["dataset"], results["dataset_config"]]))
     title = (
-        f"Test splits of {dataset}, {results['protocol']} protocol, seed {results['seed']}, "
+        f"Test splits of {dataset}, {results['protocol']} protocol, {whose(results)}, "
         f"{results['steps']} steps; per-class top-1 in percent"
     )
     return _scores_table(title, results, results)
+
+
+def whose(results: dict[str, Any]) -> str:
+    """The seed of the model that was tested, or those of the models in an ensemble."""
+    if "seeds" in results:
+        return f"models of seeds {', '.join(map(str, results['seeds']))} side by side"
+    return f"seed {results['seed']}"
 
 
 def validation_table(calibration: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from clarel_tf.discriminants import Discriminants
 from clarel_tf.distances import pairwise_distances
-from clarel_tf.model import Clarel
+from clarel_tf.embedder import Embedder
 
 
 class ServedEvidence:
@@ -15,7 +15,7 @@ class ServedEvidence:
 
     def __init__(
         self,
-        model: Clarel,
+        model: Embedder,
         prototypes: np.ndarray,
         is_seen: np.ndarray,
         head_weight: float,

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from clarel_tf.discriminants import Discriminants
 from clarel_tf.distances import EPSILON, distances_to_true_means, pairwise_distances
-from clarel_tf.model import Clarel
+from clarel_tf.embedder import Embedder
 from clarel_tf.nearest import Nearest, add_candidates, nearest_in_blocks, no_candidates
 from clarel_tf.serving_evidence import ServedEvidence
 from clarel_tf.stretch import Stretch
@@ -30,13 +30,13 @@ class Calibration(NamedTuple):
     stretch: Stretch | None = None
 
 
-def embed_images(model: Clarel, image_features: tf.Tensor) -> tf.Tensor:
+def embed_images(model: Embedder, image_features: tf.Tensor) -> tf.Tensor:
     """Image features, float32 [B, D] -> float32 [B, E]; NaN and infinity are refused."""
     checked = tf.debugging.check_numerics(image_features, "image_features must be finite")
     return _with_finite_length(model.image_tower(checked), "image_features are too large")
 
 
-def embed_texts(model: Clarel, text: tf.Tensor) -> tf.Tensor:
+def embed_texts(model: Embedder, text: tf.Tensor) -> tf.Tensor:
     """Sentences, string [S] -> float32 [S, E]."""
     return model.text_tower(model.tokenizer(text))
 
@@ -57,7 +57,7 @@ class PrototypeClassifier:
 
     def __init__(
         self,
-        model: Clarel,
+        model: Embedder,
         prototypes: np.ndarray,
         class_names: list[str],
         is_seen: np.ndarray,
@@ -221,7 +221,7 @@ class Gallery:
 
     def __init__(
         self,
-        model: Clarel,
+        model: Embedder,
         captions: list[bytes],
         caption_owners: np.ndarray,
         caption_embeddings: np.ndarray,

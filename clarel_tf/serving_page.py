@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
-from clarel_tf.model import Clarel
+from clarel_tf.embedder import Embedder
 
 
 def models_config(names: Sequence[str], base_path: str) -> str:
@@ -18,7 +18,7 @@ def models_config(names: Sequence[str], base_path: str) -> str:
     return text_format.MessageToString(config)
 
 
-def serving_page(model: Clarel, version: int, k: int, gallery_split: str | None) -> str:
+def serving_page(model: Embedder, version: int, k: int, gallery_split: str | None) -> str:
     """How to start a server on the folder and what to send it."""
     width = model.feature_size
     gallery = (

@@ -10,10 +10,10 @@ from clarel_tf.calibration import choose_alpha
 from clarel_tf.confidence import ValidationDistances, fit_none_threshold, fit_temperature
 from clarel_tf.dataset_loading import Split
 from clarel_tf.decision_rule import DecisionRule
+from clarel_tf.embedder import Embedder
 from clarel_tf.embedding import embed_split
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import EmbeddedQueries, embed_queries, queries_from
-from clarel_tf.model import Clarel
 from clarel_tf.prototypes import own_class_distance
 from clarel_tf.seen_unseen_curve import area_under, seen_unseen_curve
 
@@ -22,7 +22,7 @@ _MOST_DISTANCES = 50_000_000
 
 
 def calibrate(
-    model: Clarel,
+    model: Embedder,
     seen: Split,
     unseen: Split,
     support: Sequence[Split],
@@ -93,7 +93,7 @@ def carry_over(chosen: dict[str, Any], level: float, transfer: str) -> dict[str,
 
 
 def validation_scores(
-    model: Clarel,
+    model: Embedder,
     seen: Split,
     unseen: Split,
     support: Sequence[Split],

@@ -123,7 +123,7 @@ def exported_run(finished_run, splits) -> Path:
     """The export folder of that run; to be copied as well."""
     from clarel_tf.export import export_run
     from clarel_tf.files import read_json
-    from clarel_tf.model import load_model
+    from clarel_tf.model_files import load_model
 
     model, results = load_model(finished_run / "model.keras"), finished_run / "results.json"
     export_run(model, splits, NAMES, read_json(results), finished_run.parent / "models", k=3)

@@ -15,7 +15,7 @@ from clarel_tf.dataset_loading import get_builder, load_splits
 from clarel_tf.embedding import embed_split
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiment import run_experiment
-from clarel_tf.model import load_model
+from clarel_tf.model_files import load_model
 from tests.conftest import NAMES
 
 

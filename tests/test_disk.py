@@ -16,7 +16,7 @@ from clarel_tf.experiment import run_experiment
 from clarel_tf.export import export_run
 from clarel_tf.export_versions import MODELS, versions_of
 from clarel_tf.files import is_partial
-from clarel_tf.model import load_model
+from clarel_tf.model_files import load_model
 from tests.conftest import NAMES
 from tests.programs import ROOT
 
@@ -116,7 +116,7 @@ from clarel_tf.dataset_loading import get_builder, load_splits
 from clarel_tf.errors import ClarelError
 from clarel_tf.export import export_run
 from clarel_tf.checkpoints import CheckpointFolder
-from clarel_tf.model import load_model
+from clarel_tf.model_files import load_model
 from clarel_tf.run_folder import RunFolder
 from clarel_tf.vocabulary import load_vocabulary
 from clarel_tf.word_vectors import load_word_vectors

@@ -11,11 +11,13 @@ from clarel_tf.phase import build_model
 from clarel_tf.repeats import mean_and_interval
 from clarel_tf.validation import calibrate
 from clarel_tf.vocabulary import build_vocabulary
+from tests.independent_check import measure
 from tests.programs import SMALL_MODEL, run_program
 
 SMALL = [
     *SMALL_MODEL,
     *("--steps=12", "--batch_size=16", "--captions=2", "--warmup_steps=2", "--checkpoint_every=6"),
+    *("--head_evidence=0.5", "--discriminant_evidence=0.35", "--unseen_stretch=1.2"),
 ]
 
 
@@ -23,7 +25,8 @@ SMALL = [
 def repeated(tmp_path_factory, demo_data_dir):
     folder = tmp_path_factory.mktemp("repeats")
     (folder / "data").symlink_to(demo_data_dir)
-    flags = [f"--data_dir={folder / 'data'}", f"--run_dir={folder / 'run'}", "--repeats=2", *SMALL]
+    flags = [f"--data_dir={folder / 'data'}", f"--run_dir={folder / 'run'}", *SMALL]
+    flags += ["--repeats=2", "--ensemble"]
     done = run_program("train_main.py", *flags)
     assert done.returncode == 0, done.stderr
     return folder, flags, done
@@ -55,9 +58,10 @@ def test_a_series_goes_on_where_it_stopped(repeated):
     assert (folder / "run" / "repeats.json").read_text() == (folder / "before.json").read_text()
 
 
-def test_evaluating_again_gives_the_same_measures(repeated):
+@pytest.mark.parametrize("name", ["seed_0", "ensemble"])
+def test_evaluating_again_gives_the_same_measures(repeated, name):
     folder, _, _ = repeated
-    run_dir = folder / "run" / "seed_0"
+    run_dir = folder / "run" / name
     before = {name: (run_dir / name).read_text() for name in ("evaluation.json", "report.html")}
     for name in before:
         (run_dir / name).unlink()
@@ -65,6 +69,33 @@ def test_evaluating_again_gives_the_same_measures(repeated):
     assert done.returncode == 0, done.stderr
     assert "leave_own_out" in done.stdout and "AP@50" in done.stdout
     assert {name: (run_dir / name).read_text() for name in before} == before
+
+
+def test_the_models_of_all_seeds_are_one_more_run(repeated, tmp_path):
+    folder, _, done = repeated
+    run_dir = folder / "run" / "ensemble"
+    results = json.loads((run_dir / "results.json").read_text())
+    assert results["seeds"] == [0, 1]
+    summary = json.loads((folder / "run" / "repeats.json").read_text())
+    assert summary["ensemble"]["h"] == results["gzsl"]["h"]
+    assert "side by side" in done.stdout
+    assert "models of seeds 0, 1 side by side" in (run_dir / "report.html").read_text()
+    # What is exported of it gives the same measures, by a plain loop outside of the package.
+    data, exports = folder / "data", tmp_path / "exports"
+    exporting = run_program(
+        "export_main.py", f"--run_dir={run_dir}", f"--export_dir={exports}", f"--data_dir={data}"
+    )
+    assert exporting.returncode == 0, exporting.stderr
+    (built,) = (data / "demo").glob("*.*.*")
+    found, expected = measure(run_dir, exports, built)
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_an_ensemble_of_one_is_refused_before_anything_is_trained(tmp_path):
+    done = run_program("train_main.py", "--ensemble", f"--run_dir={tmp_path / 'run'}")
+    assert done.returncode == 1
+    assert "give --repeats too" in done.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_is_not_a_finished_run_is_refused(tmp_path):

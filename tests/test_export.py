@@ -23,7 +23,7 @@ from clarel_tf.evaluation import embed_queries
 from clarel_tf.export import write_saved_model
 from clarel_tf.files import read_json
 from clarel_tf.metrics import harmonic_mean, per_class_accuracy
-from clarel_tf.model import load_model
+from clarel_tf.model_files import load_model
 from clarel_tf.serving_functions import Calibration, PrototypeClassifier
 from tests.independent_check import measure
 from tests.programs import ROOT, SMALL_MODEL, run_program

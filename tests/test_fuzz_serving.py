@@ -10,7 +10,7 @@ import pytest
 
 from clarel_tf.asking import LocalTransport, answer_rows, parse_new_classes
 from clarel_tf.errors import ClarelError
-from clarel_tf.model import load_model
+from clarel_tf.model_files import load_model
 from clarel_tf.serving_client import ServingClient, connect
 from tests.conftest import NAMES
 from tests.fuzzing import damaged, fuzz

@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from clarel_tf.config import LossConfig, ModelConfig
 from clarel_tf.errors import ClarelError
-from clarel_tf.model import Clarel, load_model
+from clarel_tf.model import Clarel
+from clarel_tf.model_files import load_model
 from clarel_tf.training_history import METRICS
 
 WORDS = [f"w{i}" for i in range(20)]

@@ -15,7 +15,7 @@ from clarel_tf.asking import LocalTransport, parse_new_classes
 from clarel_tf.checksums import MANIFEST
 from clarel_tf.errors import ClarelError
 from clarel_tf.export_versions import MODELS, checksums_path
-from clarel_tf.model import load_model
+from clarel_tf.model_files import load_model
 from clarel_tf.serving_client import ServingClient, ServingError, connect
 from tests.conftest import NAMES
 from tests.model_server import serve

@@ -17,7 +17,7 @@ import pytest
 from clarel_tf import array_files, raw_archives
 from clarel_tf.array_files import read_mat, read_npz
 from clarel_tf.errors import ClarelError
-from clarel_tf.model import load_model
+from clarel_tf.model_files import load_model
 from clarel_tf.raw_archives import iterate_texts, read_zip_member
 from clarel_tf.word_vectors import load_word_vectors
 from tests.programs import ROOT

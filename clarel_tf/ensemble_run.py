@@ -1,0 +1,58 @@
+"""The models of several seeds as one more model: calibrated, tested once, and kept like a run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from clarel_tf import checksums
+from clarel_tf.config import Config
+from clarel_tf.dataset_loading import Split
+from clarel_tf.ensemble import Ensemble
+from clarel_tf.experiment import default_class_names, opened_run
+from clarel_tf.final_test import measure_once
+from clarel_tf.model_files import load_model
+from clarel_tf.phase import save_model
+from clarel_tf.run_folder import MAKE_AGAIN, RunFolder
+from clarel_tf.validation import calibrate
+
+
+def run_ensemble(
+    config: Config,
+    splits: dict[str, Split],
+    run_dir: str | Path,
+    members: Sequence[str | Path],
+    class_names: Sequence[str] | None = None,
+    restart: bool = False,
+) -> dict[str, Any]:
+    """Puts finished runs side by side, in `run_dir`, and returns its `results.json`.
+
+    Alpha and what goes with it is chosen by the models that the members chose theirs with, on the
+    same validation splits. There is no training here; what was interrupted begins anew.
+
+    Args:
+      config: of the members, but for their seeds.
+      members: folders of finished runs.
+      class_names: by label, for the report; numbers if not given.
+      restart: do it again, though it is finished.
+    """
+    folders = [RunFolder(member) for member in members]
+    of_members = [checksums.read_json(folder.results_path, MAKE_AGAIN) for folder in folders]
+    seeds = [results["seed"] for results in of_members]
+    folder = RunFolder(run_dir)
+    if folder.results_path.exists():
+        restart |= checksums.read_json(folder.results_path, MAKE_AGAIN)["seeds"] != seeds
+    with opened_run(run_dir, config, splits, restart) as (folder, splits, fingerprints):
+        if folder.results_path.exists():
+            print(f"The ensemble in {folder.path} is finished already.")
+            return checksums.read_json(folder.results_path, MAKE_AGAIN)
+        print(f"The models of seeds {', '.join(map(str, seeds))} side by side")
+        first = Ensemble([load_model(member.validation / "model.keras") for member in folders])
+        looking_at = splits["val_seen"], splits["val_unseen"], [splits["train"]]
+        calibration = calibrate(first, *looking_at, config.rule)
+        checksums.write_json(folder.calibration_path, calibration)
+        final = Ensemble([load_model(member.path / "model.keras") for member in folders])
+        save_model(final, folder.path / "model.keras")
+        about = {key: of_members[0][key] for key in ("seed", "steps", "word_vectors")}
+        about |= {"seeds": seeds, "fingerprints": fingerprints}
+        names = class_names or default_class_names(splits)
+        return measure_once(folder, config, splits, final, calibration, names, about)
