@@ -26,8 +26,9 @@ def seen_unseen_curve(
     order = np.argsort(turning, kind="stable")
     u = np.cumsum(np.concatenate([np.zeros_like(lost), won])[order])
     s = lost.sum() - np.cumsum(np.concatenate([lost, np.zeros_like(won)])[order])
-    # Images that turn at the same alpha turn together.
-    ends = np.flatnonzero(np.diff(turning[order], append=np.inf))
+    # Images that turn at the same alpha turn together, be it at infinity.
+    in_order = turning[order]
+    ends = np.flatnonzero(np.append(in_order[1:] != in_order[:-1], True))
     return (
         100.0 * np.concatenate([[0.0], u[ends]]),
         100.0 * np.concatenate([[lost.sum()], np.maximum(s[ends], 0.0)]),

@@ -8,7 +8,7 @@ import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clarel_tf.calibration import gzsl_scores, nearest_classes
+from clarel_tf.calibration import NearestClasses, gzsl_scores, nearest_classes
 from clarel_tf.caption_draws import CaptionDraws
 from clarel_tf.confidence import ValidationDistances, fit_none_threshold, fit_temperature
 from clarel_tf.embedding import EmbeddedSplit
@@ -108,6 +108,17 @@ def test_seen_unseen_curve_has_the_scores_of_every_alpha(seed):
         gap = np.abs(u - scores.u) + np.abs(s - scores.s)
         assert gap.min() < 1e-6
     assert area_under(u, s) == pytest.approx(sklearn.metrics.auc(u, s) / 100 if len(u) > 1 else 0.0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_images_without_any_unseen_class_turn_together_at_the_end():
+    # A new image turns at alpha 0.5, a known one at 1, and two known ones, to which every new class
+    # is infinitely far, never.
+    known = NearestClasses(*np.array([[0, 0, 0], [1, 1, 1], [7, 7, 7], [2, np.inf, np.inf]]))
+    new = NearestClasses(*np.array([[0.0], [1.0], [7.0], [1.5]]))
+    u, s = seen_unseen_curve(known, np.zeros(3), new, np.array([7]))
+    np.testing.assert_allclose(u, [0, 100, 100, 100])
+    np.testing.assert_allclose(s, [100, 100, 200 / 3, 0], atol=1e-9)
 
 
 def test_area_by_hand():
