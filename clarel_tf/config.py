@@ -139,13 +139,6 @@ class Config:
         "a share of how distances vary (0: not at all, as in the paper)",
         low=0,
     )
-    unseen_stretch: float = setting(
-        1.0,
-        "how much farther apart the distances to new classes are drawn, before they are compared "
-        "with those to known ones (1: not at all, as in the paper)",
-        low=0.1,
-        high=10,
-    )
     word_vectors: str = setting(
         "", "word2vec, GloVe or fastText file, plain or .gz (empty: embeddings are learned)"
     )

@@ -12,12 +12,10 @@ class DecisionRule(NamedTuple):
         (`head_evidence.py`).
       discriminant_evidence: of the discriminants, as a share of how distances vary
         (`discriminants.py`).
-      unseen_stretch: factor on the distances of new classes, around a fixed level (`stretch.py`).
     """
 
     head_evidence: float = 0.0
     discriminant_evidence: float = 0.0
-    unseen_stretch: float = 1.0
 
     @classmethod
     def of(cls, chosen: Mapping[str, Any]) -> "DecisionRule":

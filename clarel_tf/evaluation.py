@@ -19,9 +19,7 @@ from clarel_tf.prototypes import (
     Prototypes,
     distances_without_own_captions,
     make_prototypes,
-    own_class_distance,
 )
-from clarel_tf.stretch import Stretch
 
 
 class Evaluation(NamedTuple):
@@ -59,7 +57,6 @@ class EmbeddedQueries(NamedTuple):
       is_seen: bool [C], true for the classes that the model was trained on.
       head: the image head for these classes, if it is asked.
       discriminants: of these classes, if they are asked.
-      stretch: of the distances to the other classes, if there is one.
     """
 
     seen: EmbeddedSplit
@@ -68,16 +65,15 @@ class EmbeddedQueries(NamedTuple):
     is_seen: np.ndarray
     head: HeadEvidence | None = None
     discriminants: Discriminants | None = None
-    stretch: Stretch | None = None
 
     @property
     def asks_more_than_captions(self) -> bool:
         """Whether `captions_alone` is something else."""
-        return bool(self.head or self.discriminants or self.stretch)
+        return bool(self.head or self.discriminants)
 
     def captions_alone(self) -> "EmbeddedQueries":
         """The same by the rule of the paper, and nothing besides."""
-        return self._replace(head=None, discriminants=None, stretch=None)
+        return self._replace(head=None, discriminants=None)
 
     def evaluate(self, leave_own_out: bool = False) -> Evaluation:
         """Nearest classes of all queries.
@@ -113,8 +109,6 @@ class EmbeddedQueries(NamedTuple):
                     distances[here, column[here]] = own[start + here]
                 if self.head and chosen is self.is_seen:
                     self.head.add_to(distances, split.images[start + block])
-                if self.stretch and chosen is not self.is_seen:
-                    distances = self.stretch(distances)
                 np.maximum(distances, EPSILON, out=distances)  # alpha would turn round below 0
                 best[start + block] = distances.argmin(axis=1)
                 distance[start + block] = distances[block, best[start + block]]
@@ -128,8 +122,6 @@ class EmbeddedQueries(NamedTuple):
                 known = distances[:, self.is_seen]
                 self.head.add_to(known, images[start : start + len(known)])
                 distances[:, self.is_seen] = known
-            if self.stretch:
-                distances[:, ~self.is_seen] = self.stretch(distances[:, ~self.is_seen])
             yield start, np.maximum(distances, EPSILON, out=distances)
 
     def _discriminated_blocks(
@@ -187,8 +179,8 @@ def queries_from(
 
     Args:
       model: that embedded them; only its image head is looked at, if that is asked.
-      rule: what decides besides the captions; the support has to be the training split if the
-        discriminants or the stretch are part of it.
+      rule: what decides besides the captions; discriminants are fitted to the support, which has
+        to be the training split then.
     """
     prototypes = make_prototypes([seen, unseen, *support])
     is_seen = ~np.isin(prototypes.classes, unseen.labels)
@@ -206,7 +198,4 @@ def queries_from(
             raise ClarelError("discriminants need images of every seen class, and of no other")
         known = prototypes.means()[is_seen]
         discriminants = Discriminants.fit(images, labels, known, rule.discriminant_evidence)
-    stretch = None
-    if rule.unseen_stretch != 1.0:
-        stretch = Stretch(rule.unseen_stretch, own_class_distance(support, prototypes))
-    return EmbeddedQueries(seen, unseen, prototypes, is_seen, head, discriminants, stretch)
+    return EmbeddedQueries(seen, unseen, prototypes, is_seen, head, discriminants)

@@ -134,7 +134,6 @@ def _classifier_endpoints(
             results["none_of_these"]["distance"],
             rule.head_evidence,
             queries.discriminants,
-            queries.stretch,
         ),
         k,
         caption_scatter=scatter.result(queries.prototypes),

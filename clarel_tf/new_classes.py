@@ -46,8 +46,6 @@ def new_class_curve(
                 if queries.discriminants:
                     here = images[start : start + len(distances)]
                     distances -= queries.discriminants.evidence(here, mixtures)
-                if queries.stretch:
-                    distances = queries.stretch(distances)
                 np.maximum(distances, EPSILON, out=distances)
                 rival = np.where(column[rows] == new, second[rows], nearest[rows])
                 takes = distances < rival

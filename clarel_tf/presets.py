@@ -19,7 +19,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "alpha_transfer": "offset",
         "head_evidence": 0.5,
         "discriminant_evidence": 0.35,
-        "unseen_stretch": 1.2,
         "feature_power": 0.5,
         "batch_size": 128,
         "captions": 2,

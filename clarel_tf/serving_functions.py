@@ -14,7 +14,6 @@ from clarel_tf.distances import EPSILON, distances_to_true_means, pairwise_dista
 from clarel_tf.embedder import Embedder
 from clarel_tf.nearest import Nearest, add_candidates, nearest_in_blocks, no_candidates
 from clarel_tf.serving_evidence import ServedEvidence
-from clarel_tf.stretch import Stretch
 
 Answer = dict[str, tf.Tensor]
 
@@ -27,7 +26,6 @@ class Calibration(NamedTuple):
     none_distance: float
     head_evidence: float = 0.0
     discriminants: Discriminants | None = None
-    stretch: Stretch | None = None
 
 
 def embed_images(model: Embedder, image_features: tf.Tensor) -> tf.Tensor:
@@ -113,7 +111,7 @@ class PrototypeClassifier:
         distances = pairwise_distances(images, means)
         excess = self._caption_scatter / tf.cast(counts, tf.float32)
         distances = distances_to_true_means(distances, excess)
-        distances = self._of_new(distances, self._evidence.of_classes(images, means, excess))
+        distances = self._less(distances, self._evidence.of_classes(images, means, excess))
         found = self._add(self._among_stored(images, alpha), distances, tf.size(self._class_names))
         return self._answer(found, tf.concat([self._class_names, names], axis=0))
 
@@ -154,7 +152,7 @@ class PrototypeClassifier:
         prototypes = _with_finite_length(prototypes, "prototypes must be finite, and not too large")
         images = embed_images(self._model, image_features)
         distances = pairwise_distances(images, prototypes)
-        distances = self._of_new(distances, self._evidence.of_classes(images, prototypes))
+        distances = self._less(distances, self._evidence.of_classes(images, prototypes))
         return self._answer(self._add(no_candidates(images), distances, 0), class_names)
 
     def _among_stored(self, images: tf.Tensor, alpha: tf.Tensor) -> Nearest:
@@ -168,32 +166,18 @@ class PrototypeClassifier:
 
         def distances_to(first, end) -> tf.Tensor:
             distances = pairwise_distances(images, prototypes[first:end], squares[first:end])
-            is_seen = self._is_seen[first:end]
-            distances = self._decisive(distances, evidence(first, end), is_seen)
-            return distances * (1.0 + alpha * is_seen)
+            distances = self._less(distances, evidence(first, end))
+            return distances * (1.0 + alpha * self._is_seen[first:end])
 
         count = self._prototypes.shape[0]
         temperature = self._calibration.temperature
         return nearest_in_blocks(images, count, self._block, distances_to, self._k, temperature)
 
-    def _of_new(self, distances: tf.Tensor, evidence: tf.Tensor) -> tf.Tensor:
-        """`_decisive` for classes that come with a request: none of them is a seen one."""
-        return self._decisive(distances, evidence, tf.zeros([]))
-
-    def _decisive(self, distances: tf.Tensor, evidence: tf.Tensor, is_seen: tf.Tensor) -> tf.Tensor:
-        """What the rule makes of distances before alpha.
-
-        Args:
-          distances, evidence: float32 [B, N].
-          is_seen: float32 [N], 1 for the classes of the training and 0 for others.
-        """
-        stretch = self._calibration.stretch
-        if not (self._evidence.is_asked or stretch):
+    def _less(self, distances: tf.Tensor, evidence: tf.Tensor) -> tf.Tensor:
+        """Distances less what speaks for the classes; never below 0, where alpha turns round."""
+        if not self._evidence.is_asked:
             return distances
-        distances -= evidence
-        if stretch:
-            distances = tf.where(is_seen > 0.0, distances, stretch(distances))
-        return tf.maximum(distances, EPSILON)  # alpha would turn round below 0
+        return tf.maximum(distances - evidence, EPSILON)
 
     def _add(self, found: Nearest, distances: tf.Tensor, first_row: tf.Tensor | int) -> Nearest:
         return add_candidates(found, distances, first_row, self._k, self._calibration.temperature)

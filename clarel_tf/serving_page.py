@@ -57,6 +57,5 @@ An answer is class_name, distance and probability [B, {k}], nearest first, and a
 sentences lies farther from every image than one of many; its distance is corrected for that, so one
 sentence is enough to take part, and more make the class sharper. In a run with `head_evidence` the
 distance to a class of the training holds also what the image head says of it, and in one with
-`discriminant_evidence` every distance what the discriminants of those classes say; with
-`unseen_stretch` distances to all other classes are drawn apart by that factor.{gallery}
+`discriminant_evidence` every distance what the discriminants of those classes say.{gallery}
 """

@@ -88,14 +88,7 @@ def discriminants_of(images, labels, prototypes: dict[int, np.ndarray], strength
 
 
 def accuracy(
-    images,
-    labels,
-    prototypes: dict[int, np.ndarray],
-    seen: set[int],
-    alpha,
-    doubts,
-    score_of,
-    stretch,
+    images, labels, prototypes: dict[int, np.ndarray], seen: set[int], alpha, doubts, score_of
 ):
     """Percent of right answers, of each class first and then over the classes."""
     right: dict[int, list[bool]] = {}
@@ -107,8 +100,6 @@ def accuracy(
             distance = np.sqrt(((image - prototype) ** 2).sum()) - scores[candidate](image)
             if candidate in seen:
                 distance = (1 + alpha) * (distance + doubt[candidate])
-            else:
-                distance = stretch(distance)
             if distance < best_distance:
                 best, best_distance = candidate, distance
         right.setdefault(label, []).append(best == label)
@@ -144,27 +135,14 @@ def measure(run_dir: Path, export_dir: Path, built: Path) -> tuple[dict, dict]:
     known = {label: every[label] for label in sorted(seen)}
     strength = results.get("discriminant_evidence", 0.0)
     score_of = discriminants_of(images["trainval"], labels["trainval"], known, strength)
-    factor = results.get("unseen_stretch", 1.0)
-    level = np.mean(
-        [
-            np.sqrt(((image - every[label]) ** 2).sum())
-            for image, label in zip(images["trainval"], labels["trainval"], strict=True)
-        ]
-    )
-
-    def stretch(distance):
-        return level + factor * (distance - level)
-
-    found = {"ZSL": accuracy(*ask, only_unseen, set(), 0.0, doubts, score_of, stretch)}
+    found = {"ZSL": accuracy(*ask, only_unseen, set(), 0.0, doubts, score_of)}
     expected = {"ZSL": results["zsl"]["top1"]}
     for name, alpha, theirs in (
         ("alpha = 0", 0.0, results["gzsl_alpha0"]),
         ("chosen alpha", results["alpha"], results["gzsl"]),
     ):
-        u = accuracy(*ask, every, seen, alpha, doubts, score_of, stretch)
-        s = accuracy(
-            images["test_seen"], labels["test_seen"], every, seen, alpha, doubts, score_of, stretch
-        )
+        u = accuracy(*ask, every, seen, alpha, doubts, score_of)
+        s = accuracy(images["test_seen"], labels["test_seen"], every, seen, alpha, doubts, score_of)
         found |= {f"{name}: u": u, f"{name}: s": s, f"{name}: H": 2 * u * s / max(u + s, 1e-9)}
         expected |= {f"{name}: {key}": theirs[key.lower()] for key in ("u", "s", "H")}
     return found, expected

@@ -112,7 +112,7 @@ def test_harmonic_mean(u, s, h):
 def test_what_was_chosen_is_carried_over_by_hand():
     none = {"distance": 12.0, "accepted": 80.0, "rejected": 70.0}
     as_chosen = {"alpha": 0.06, "temperature": 0.5, "none_of_these": none}
-    as_chosen |= DecisionRule(0.5, 0.3, 1.2).named() | {"alpha_captions_alone": 0.03}
+    as_chosen |= DecisionRule(0.5, 0.3).named() | {"alpha_captions_alone": 0.03}
     chosen = as_chosen | {"distance_level": 10.0}
     assert carry_over(chosen, 30.0, "value") == as_chosen
     # A head start of 0.06 * 10 is 0.02 * 30, and the threshold lies 2 above the level of 30.

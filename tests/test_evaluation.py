@@ -14,7 +14,6 @@ from clarel_tf.head_evidence import HeadEvidence
 from clarel_tf.phase import build_model
 from clarel_tf.protocol import apply_protocol
 from clarel_tf.prototypes import distances_without_own_captions, make_prototypes
-from clarel_tf.stretch import Stretch
 from clarel_tf.vocabulary import build_vocabulary
 from tests.conftest import make_split
 from tests.independent_check import discriminants_of
@@ -71,12 +70,6 @@ def test_the_head_moves_known_classes_by_its_doubts():
     np.testing.assert_allclose(distances, [[2.1438, 2.1931]], atol=1e-4)
 
 
-def test_a_stretch_keeps_the_level_and_draws_all_else_apart():
-    # 5 lies 3 below the level, and 1.5 * 3 = 4.5 afterwards; 10 lies 2 above it, and then 3.
-    stretched = Stretch(1.5, level=8.0)(np.array([5.0, 8.0, 10.0]))
-    np.testing.assert_allclose(stretched, [3.5, 8.0, 11.0])
-
-
 def test_a_head_or_discriminants_of_other_classes_are_refused(splits, small_config):
     support = splits["trainval"]
     words = build_vocabulary(c for captions in support.captions for c in captions)
@@ -120,13 +113,6 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, rule):
         rule.discriminant_evidence,
     )
 
-    level = np.mean(
-        [
-            np.linalg.norm(model.embed_images(features[None])[0] - prototype(label, None))
-            for features, label in zip(support.image_features, support.labels, strict=True)
-        ]
-    )
-
     def accuracy(split, classes):
         right: dict[int, list[bool]] = {}
         for image_id, features, label in zip(
@@ -141,8 +127,6 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, rule):
                 likelihood = odds[trained_on.index(c)] / odds.sum()
                 doubt = -rule.head_evidence * np.log(likelihood)
                 distances[c] = (1 + alpha) * (distances[c] + doubt)
-            for c in set(classes) - set(trained_on):
-                distances[c] = level + rule.unseen_stretch * (distances[c] - level)
             right.setdefault(int(label), []).append(min(distances, key=distances.get) == label)
         return 100 * np.mean([np.mean(hits) for hits in right.values()])
 
@@ -162,8 +146,6 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, rule):
         (0.05, True, DecisionRule(head_evidence=0.7)),
         (0.05, False, DecisionRule(discriminant_evidence=0.8)),
         (0.05, True, DecisionRule(head_evidence=0.3, discriminant_evidence=0.8)),
-        (0.05, False, DecisionRule(unseen_stretch=1.3)),
-        (0.05, True, DecisionRule(0.3, 0.8, 0.7)),
     ],
 )
 def test_evaluation_equals_slow_loops(splits, small_config, alpha, leave_own_out, rule):
