@@ -56,6 +56,7 @@ def partial_files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if is_partial(path.name)]
 
 
+@pytest.mark.slow
 def test_a_run_on_a_full_disk_goes_on_when_there_is_room(disk, finished_run, splits, small_config):
     run_dir = disk.path / "run"
     checkpoints = run_dir / "validation" / "checkpoints"

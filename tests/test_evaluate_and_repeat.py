@@ -48,6 +48,7 @@ def test_repeats_have_their_own_seeds_and_folders(repeated):
     assert "2 repeats, seeds 0 to 1" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_series_goes_on_where_it_stopped(repeated):
     folder, flags, _ = repeated
     before = (folder / "run" / "seed_0" / "results.json").stat().st_mtime_ns

@@ -92,6 +92,7 @@ def test_a_second_build_does_nothing_and_another_process_knows_the_names(tmp_pat
     assert done.stdout.decode().split("|") == [f"Vögel {label:03d}" for label in range(4)]
 
 
+@pytest.mark.slow
 def test_beam_gives_what_plain_gives(tmp_path):
     rows = make_data(40, 100, range(1, 5), width=16)
     folder = tmp_path / "mine"
