@@ -8,6 +8,7 @@ from clarel_tf import checksums
 from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
 from clarel_tf.ensemble import Ensemble
+from clarel_tf.errors import ClarelError
 from clarel_tf.experiment import default_class_names, opened_run
 from clarel_tf.final_test import measure_once
 from clarel_tf.model_files import load_model
@@ -40,7 +41,10 @@ def run_ensemble(
     seeds = [results["seed"] for results in of_members]
     folder = RunFolder(run_dir)
     if folder.results_path.exists():
-        restart |= checksums.read_json(folder.results_path, MAKE_AGAIN)["seeds"] != seeds
+        before = checksums.read_json(folder.results_path, MAKE_AGAIN)
+        if "seeds" not in before:
+            raise ClarelError(f"{run_dir} holds a trained run, not an ensemble; name a new folder")
+        restart |= before["seeds"] != seeds
     with opened_run(run_dir, config, splits, restart) as (folder, splits, fingerprints):
         if folder.results_path.exists():
             print(f"The ensemble in {folder.path} is finished already.")

@@ -15,11 +15,7 @@ from clarel_tf.embedding import EmbeddedSplit, embed_split
 from clarel_tf.errors import ClarelError
 from clarel_tf.head_evidence import HeadEvidence
 from clarel_tf.metrics import per_class_accuracy
-from clarel_tf.prototypes import (
-    Prototypes,
-    distances_without_own_captions,
-    make_prototypes,
-)
+from clarel_tf.prototypes import Prototypes, distances_without_own_captions, make_prototypes
 
 
 class Evaluation(NamedTuple):

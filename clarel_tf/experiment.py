@@ -32,11 +32,8 @@ def run_experiment(
       restart: delete a run that is there instead of going on with it.
       distribution: the devices to train on, seen from the chief; the default is one device.
     """
-    with opened_run(run_dir, config, splits, restart, distribution) as (
-        folder,
-        splits,
-        fingerprints,
-    ):
+    run = opened_run(run_dir, config, splits, restart, distribution)
+    with run as (folder, splits, fingerprints):
         is_done = folder.results_path.exists()
         if distribution:
             left = [not is_done and not folder.calibration_path.exists(), not is_done]
@@ -63,11 +60,8 @@ def run_validation(
     Returns:
       what `calibrate` chose, and the measures on the validation splits that it was chosen by.
     """
-    with opened_run(run_dir, config, splits, restart, distribution) as (
-        folder,
-        splits,
-        fingerprints,
-    ):
+    run = opened_run(run_dir, config, splits, restart, distribution)
+    with run as (folder, splits, fingerprints):
         if distribution:
             left = [not folder.calibration_path.exists(), False]
             _agree_on_phases(config, splits, fingerprints, left, distribution)

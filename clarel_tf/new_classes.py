@@ -46,7 +46,7 @@ def new_class_curve(
                 if queries.discriminants:
                     here = images[start : start + len(distances)]
                     distances -= queries.discriminants.evidence(here, mixtures)
-                np.maximum(distances, EPSILON, out=distances)
+                    np.maximum(distances, EPSILON, out=distances)
                 rival = np.where(column[rows] == new, second[rows], nearest[rows])
                 takes = distances < rival
                 hits += (takes & (labels[rows] == queries.prototypes.classes[new])).sum(axis=0)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from clarel_tf.ensemble import Ensemble
+from clarel_tf.ensemble_run import run_ensemble
 from clarel_tf.errors import ClarelError
 from clarel_tf.model_files import load_model
 from clarel_tf.phase import build_model
@@ -54,9 +55,17 @@ def test_a_saved_ensemble_embeds_as_before(members, splits, tmp_path):
     np.testing.assert_array_equal(loaded.embed_texts(SENTENCES), together.embed_texts(SENTENCES))
     np.testing.assert_array_equal(loaded.embed_images(features), together.embed_images(features))
     for found, expected in zip(
-        loaded.image_classifier.get_weights(), together.image_classifier.get_weights(), strict=True
+        [loaded, *loaded.members], [together, *together.members], strict=True
     ):
-        np.testing.assert_array_equal(found, expected)
+        for weights in zip(found.get_weights(), expected.get_weights(), strict=True):
+            np.testing.assert_array_equal(*weights)
+
+
+def test_a_trained_run_is_not_replaced_by_an_ensemble(finished_run, splits, small_config):
+    before = (finished_run / "results.json").read_bytes()
+    with pytest.raises(ClarelError, match="holds a trained run"):
+        run_ensemble(small_config, splits, finished_run, [finished_run])
+    assert (finished_run / "results.json").read_bytes() == before
 
 
 def test_models_of_other_words_or_classes_are_refused(members, splits, small_config):
