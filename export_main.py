@@ -36,7 +36,7 @@ def main() -> None:
     from clarel_tf.open_vocabulary import with_all_words
     from clarel_tf.protocol import apply_protocol
 
-    splits = apply_protocol(splits, config.protocol)
+    splits = apply_protocol(splits, config.protocol, config.class_division)
     folder.check_data(data_fingerprints(config, splits))
     if _GALLERY.value and _GALLERY.value not in splits:
         raise ClarelError(f"--gallery_split={_GALLERY.value} is not one of {', '.join(splits)}")

@@ -19,7 +19,7 @@ _GRID = flags.DEFINE_multi_string("grid", [], "NAME=VALUE,VALUE,... of any setti
 _ONE_AT_A_TIME = flags.DEFINE_bool(
     "one_at_a_time",
     False,
-    "vary each setting of the grid alone, with every seed",
+    "vary each setting of the grid alone, with every seed and class division",
 )
 _SWEEP_DIR = flags.DEFINE_string("sweep_dir", "sweeps/sweep", "folder of the sweep")
 _VALIDATION_ONLY = flags.DEFINE_bool(
@@ -88,31 +88,31 @@ def _run(config: Config, sweep_dir: Path, name: str, threads: int) -> str | None
 
 
 def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
-    from clarel_tf.sweep import ablation_table, collect, read_outcome, settings_table, value_of
+    from clarel_tf import sweep, sweep_tables
     from clarel_tf.sweep_figures import alpha_band_figure, save_png, setting_figure
 
-    rows = collect(sweep_dir, configs, grid, _VALIDATION_ONLY.value)
+    rows = sweep.collect(sweep_dir, configs, grid, _VALIDATION_ONLY.value)
     if not rows:
         return
-    keys = [key for key in grid if key != "seed"]
+    keys = sweep.compared(grid)
     curves: dict[str, list] = {}
     for row in rows:
-        group = ", ".join(f"{key.rstrip('_')}={row[key]}" for key in keys) or "all seeds"
-        outcome = read_outcome(sweep_dir / row["run"], _VALIDATION_ONLY.value)
+        group = ", ".join(f"{key.rstrip('_')}={row[key]}" for key in keys) or "all runs"
+        outcome = sweep.read_outcome(sweep_dir / row["run"], _VALIDATION_ONLY.value)
         curves.setdefault(group, []).append(outcome["alpha_curve"])
     save_png(alpha_band_figure(curves), sweep_dir / "alpha.png")
     for key in keys:
         # Only along the axis: all other settings as in the base config, if any run has that.
         along = rows
         for other in keys:
-            at_base = [row for row in along if row[other] == value_of(base, other)]
+            at_base = [row for row in along if row[other] == sweep.value_of(base, other)]
             along = at_base if other != key and at_base else along
         if len({row[key] for row in along}) > 1 and not isinstance(along[0][key], str):
             save_png(setting_figure(along, key), sweep_dir / f"{key.rstrip('_')}.png")
     if _VALIDATION_ONLY.value:
-        name, table = "validation.md", settings_table(rows, keys)
+        name, table = "validation.md", sweep_tables.settings_table(rows, keys)
     else:
-        name, table = "ablation.md", ablation_table(rows, base)
+        name, table = "ablation.md", sweep_tables.ablation_table(rows, base)
     files.write_text(sweep_dir / name, table)
     print(f"\n{table}\nWritten: {sweep_dir}/sweep.csv, {name} and the figures beside it")
 

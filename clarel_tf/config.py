@@ -121,6 +121,13 @@ class Config:
         "validation: 'clean' leaves every test_seen image out of it, 'paper' does not",
         choices=("clean", "paper"),
     )
+    class_division: int = setting(
+        0,
+        "validation classes: 0 those of the dataset, N the Nth random division of the classes of "
+        "trainval into known and new ones",
+        low=0,
+        high=2**31 - 1,
+    )
     alpha_transfer: str = setting(
         "value",
         "alpha for the model that is tested: the 'value' that was chosen, as in the paper, or the "

@@ -71,7 +71,7 @@ def run_validation(
 def follow_experiment(config: Config, splits: dict[str, Split], distribution: Distribution) -> None:
     """The part of a worker that is not the chief: it trains along, and writes nothing."""
     distribution.check_batch_size(config.training.batch_size)
-    splits = apply_protocol(splits, config.protocol)
+    splits = apply_protocol(splits, config.protocol, config.class_division)
     fingerprints = data_fingerprints(config, splits)
     left = _agree_on_phases(config, splits, fingerprints, [False, False], distribution)
     for split, is_left in zip(("train", "trainval"), left, strict=True):
@@ -107,7 +107,7 @@ def opened_run(
     if distribution:
         distribution.check_batch_size(config.training.batch_size)
     with folder.opened(config, restart):
-        splits = apply_protocol(splits, config.protocol)
+        splits = apply_protocol(splits, config.protocol, config.class_division)
         fingerprints = data_fingerprints(config, splits)
         folder.check_data(fingerprints)
         yield folder, splits, fingerprints

@@ -2,23 +2,36 @@
 
 import numpy as np
 
+from clarel_tf.class_divisions import divide_classes
 from clarel_tf.dataset_loading import Split
 from clarel_tf.errors import ClarelError
 
 VALIDATION_SPLITS = ("train", "val_seen", "val_unseen")
 
 
-def apply_protocol(splits: dict[str, Split], protocol: str) -> dict[str, Split]:
+def apply_protocol(
+    splits: dict[str, Split], protocol: str, class_division: int = 0
+) -> dict[str, Split]:
     """The splits as a protocol allows to use them.
 
     In the public splits, `train` and the validation splits hold images of `test_seen`. `paper`
     uses them as they are; `clean` takes every image of `test_seen` out of them, so that alpha is
     chosen without a look at a test image.
+
+    Args:
+      class_division: any but 0 draws the validation splits anew from `trainval`
+        (`divide_classes`), which has no test image in it: that is clean in either protocol.
     """
     _check_test_is_apart(splits)
-    if protocol == "paper":
-        _check_seen_classes_are_trained(splits)
-        return splits
+    if protocol == "clean":
+        splits = _without_test_images(splits)
+    if class_division:
+        splits = divide_classes(splits, class_division)
+    _check_seen_classes_are_trained(splits)
+    return splits
+
+
+def _without_test_images(splits: dict[str, Split]) -> dict[str, Split]:
     test_ids = splits["test_seen"].image_ids
     cleaned = dict(splits)
     for name in VALIDATION_SPLITS:
@@ -27,7 +40,6 @@ def apply_protocol(splits: dict[str, Split], protocol: str) -> dict[str, Split]:
             raise ClarelError(
                 f"split {name!r} has no image that is not also in test_seen; use protocol=paper"
             )
-    _check_seen_classes_are_trained(cleaned)
     return cleaned
 
 

@@ -26,7 +26,7 @@ def evaluate_run(
     Returns:
       (results, evaluation).
     """
-    splits = apply_protocol(splits, config.protocol)
+    splits = apply_protocol(splits, config.protocol, config.class_division)
     folder.check_data(data_fingerprints(config, splits))
     results = checksums.read_json(folder.results_path, MAKE_AGAIN)
     calibration = checksums.read_json(folder.calibration_path, MAKE_AGAIN)

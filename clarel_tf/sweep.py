@@ -1,4 +1,4 @@
-"""A grid of runs: which ones there are, and what came out of them as one tidy table."""
+"""A grid of runs: which ones there are, and what came out of them, a row a run."""
 
 import csv
 import io
@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from clarel_tf import checksums, files, published
+from clarel_tf import checksums, files
 from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
-from clarel_tf.repeats import mean_and_interval
 from clarel_tf.run_folder import MAKE_AGAIN, RunFolder
 
+# Settings that runs are repeated with: their values are averaged over, not compared.
+REPEATED = ("seed", "class_division")
 MEASURES = ("zsl", "u0", "s0", "h0", "alpha", "u", "s", "h", "ausuc")
 
 
@@ -49,7 +50,7 @@ def grid_configs(
 
     Args:
       one_at_a_time: vary each setting alone, with the others as in `base`, instead of combining
-        all values; every seed is combined with all of them even so.
+        all values; every seed and class division is combined with all of them even so.
     """
     configs = {}
     for point in _around(base, grid) if one_at_a_time else _combined(grid):
@@ -66,12 +67,16 @@ def _combined(grid: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
 def _around(base: Config, grid: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
     """Points on the axes through `base`, with its kinds of numbers: a point has one name."""
     centre = {key: value_of(base, key) for key in grid}
-    for seed in grid.get("seed", [base.seed]):
-        for key in [key for key in grid if key != "seed"]:
+    for repetition in _combined({key: grid[key] for key in REPEATED if key in grid}):
+        for key in compared(grid):
             for value in grid[key]:
-                point = centre | {key: value} | ({"seed": seed} if "seed" in grid else {})
-                config = base.override(point)
+                config = base.override(centre | {key: value} | repetition)
                 yield {name: value_of(config, name) for name in grid}
+
+
+def compared(grid: dict[str, list[Any]]) -> list[str]:
+    """The settings of a grid that are compared with each other."""
+    return [key for key in grid if key not in REPEATED]
 
 
 def collect(
@@ -89,7 +94,8 @@ def collect(
         gzsl, plain = outcome["gzsl"], outcome["gzsl_alpha0"]
         row = {key: value_of(config, key) for key in grid}
         row |= {"run": name, "dataset": config.dataset, "protocol": config.protocol}
-        row |= {"seed": config.seed, "steps": outcome.get("steps", config.training.steps)}
+        row |= {key: value_of(config, key) for key in REPEATED}
+        row |= {"steps": outcome.get("steps", config.training.steps)}
         row |= {"splits": "validation" if validation_only else "test"}
         row |= {"zsl": outcome["zsl"]["top1"], "alpha": outcome["alpha"]}
         row |= {"ausuc": outcome["ausuc"]}
@@ -128,50 +134,3 @@ def write_csv(path: Path, rows: list[dict]) -> None:
     writer.writeheader()
     writer.writerows(rows)
     files.write_text(path, text.getvalue())
-
-
-def averaged(rows: list[dict], keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows with the same values of `keys` as one: means and 95 % intervals over the seeds."""
-    groups: dict[tuple, list[dict]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
-    return [
-        dict(zip(keys, values, strict=True))
-        | {"runs": len(members)}
-        | {name: mean_and_interval([row[name] for row in members]) for name in MEASURES}
-        for values, members in groups.items()
-    ]
-
-
-def ablation_table(rows: list[dict], base: Config) -> str:
-    """Markdown: the rows of the paper's ablation that the sweep has, beside the published ones."""
-    full = [{"lambda_": base.loss.lambda_, "kappa": base.loss.kappa, **row} for row in rows]
-    lines = [
-        "| alpha | lambda | kappa | runs | u | s | H | published u | s | H |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for group in averaged(full, ["lambda_", "kappa"]):
-        for with_alpha, suffix in ((False, "0"), (True, "")):
-            ours = " | ".join(_with_interval(group[f"{key}{suffix}"]) for key in "ush")
-            row = published.find(base.dataset, with_alpha, group["lambda_"], group["kappa"])
-            theirs = f"{row.u} | {row.s} | {row.h}" if row else " |  | "
-            name = "chosen" if with_alpha else "0"
-            settings = f"{group['lambda_']} | {group['kappa']} | {group['runs']}"
-            lines.append(f"| {name} | {settings} | {ours} | {theirs} |")
-    return "\n".join(lines) + "\n"
-
-
-def settings_table(rows: list[dict], keys: Sequence[str]) -> str:
-    """Markdown: ZSL, H without and with the chosen alpha, and AUSUC of every group of settings."""
-    names = [key.rstrip("_") for key in keys] + ["runs", "ZSL", "H at 0", "H", "AUSUC"]
-    lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
-    for group in averaged(rows, keys):
-        cells = [str(group[key]) for key in (*keys, "runs")]
-        cells += [_with_interval(group[name]) for name in ("zsl", "h0", "h", "ausuc")]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _with_interval(value: dict[str, float | None]) -> str:
-    interval = value["interval"]
-    return f"{value['mean']:.1f}" + ("" if interval is None else f" ± {interval:.1f}")

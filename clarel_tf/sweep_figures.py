@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from clarel_tf import files
 from clarel_tf.figures import HARMONIC, SEEN, UNSEEN, new_figure
-from clarel_tf.sweep import averaged
+from clarel_tf.sweep_tables import averaged
 
 
 def alpha_band_figure(curves: dict[str, list[Sequence[dict[str, float]]]]) -> Figure:

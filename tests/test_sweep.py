@@ -14,14 +14,8 @@ from clarel_tf.dataset_loading import get_builder, load_splits
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiment import run_experiment, run_validation
 from clarel_tf.protocol import apply_protocol
-from clarel_tf.sweep import (
-    ablation_table,
-    averaged,
-    collect,
-    grid_configs,
-    parse_grid,
-    settings_table,
-)
+from clarel_tf.sweep import collect, grid_configs, parse_grid
+from clarel_tf.sweep_tables import ablation_table, averaged, settings_table
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = {"zsl": 50.0, "u0": 30.0, "s0": 60.0, "h0": 40.0, "alpha": 0.1, "ausuc": 40.0}
@@ -47,6 +41,9 @@ def test_one_setting_at_a_time_meets_in_the_base():
     # Three on one axis and two on the other share their middle: four points, each with two seeds.
     around = [(0.0, 0.5), (0.5, 0.5), (1.0, 0.5), (0.5, 0.0)]
     assert points == [(*point, seed) for seed in (3, 4) for point in around]
+    divided = grid_configs(Config(), parse_grid(["kappa=0,1", "class_division=1,2"]), True)
+    points = [(c.loss.kappa, c.class_division) for c in divided.values()]
+    assert points == [(0, 1), (1, 1), (0, 2), (1, 2)]
 
 
 @pytest.mark.parametrize(
@@ -76,6 +73,22 @@ def test_seeds_are_averaged():
     assert second["h"] == {"mean": 10.0, "interval": None}
 
 
+def test_gains_are_those_of_runs_with_the_same_classes():
+    """Divisions of the classes differ by ten points, and the setting makes one in each of them."""
+    rows = [
+        row(h, kappa=kappa, seed=0, class_division=division)
+        for kappa, values in ((0.5, (60.0, 50.0)), (0.25, (61.2, 50.8)))
+        for division, h in enumerate(values, start=1)
+    ]
+    rows.append(row(90.0, kappa=0.25, seed=1, class_division=1))  # nothing to compare it with
+    _, gained = averaged(rows, ["kappa"])
+    # 1.2 and 0.8: mean 1.0, standard deviation 0.2828; t(0.975, 1) = 12.706 over the root of 2.
+    assert gained["h_gain"]["mean"] == pytest.approx(1.0)
+    assert gained["h_gain"]["interval"] == pytest.approx(12.7062 * 0.282843 / 2**0.5, rel=1e-4)
+    assert "| 0.25 | 3 |" in settings_table(rows, ["kappa"])
+    assert settings_table(rows, ["kappa"]).splitlines()[3].endswith("| 1.0 ± 2.5 |")
+
+
 def test_ablation_stands_beside_the_published_values():
     table = ablation_table([row(52.0, kappa=0.0)], Config(dataset="cub"))
     # lambda is the base's 0.5; the paper has u 53.8, s 49.6, H 51.6 for kappa = 0 with alpha.
@@ -91,9 +104,9 @@ def test_a_look_at_validation_tests_nothing_and_the_run_goes_on_from_there(
     assert collect(tmp_path, configs, grid) == []  # no results yet
     (row,) = collect(tmp_path, configs, grid, validation_only=True)
     assert row["splits"] == "validation" and row["h"] == chosen["validation"]["gzsl"]["h"]
-    # By hand: one run has no interval.
+    # By hand: one run has no interval, and gains nothing on itself.
     table = settings_table([row], ["kappa"]).splitlines()
-    measures = [row[name] for name in ("zsl", "h0", "h", "ausuc")]
+    measures = [*(row[name] for name in ("zsl", "h0", "h", "ausuc")), 0.0]
     assert table[2] == f"| {row['kappa']} | 1 | " + " | ".join(f"{x:.1f}" for x in measures) + " |"
 
     trained = (tmp_path / "run" / "validation" / "model.keras").stat().st_mtime_ns
