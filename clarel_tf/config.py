@@ -84,6 +84,12 @@ class TrainingConfig:
     instances_per_class: int = setting(
         0, "draw classes, each with this many instances (0: draw instances)", low=0
     )
+    similar_classes: float = setting(
+        0.0,
+        "how much more often classes that look alike meet in a batch, in units of log-odds for a "
+        "standard deviation of their similarity (0: any classes; needs instances_per_class)",
+        low=0,
+    )
     word_dropout: float = setting(
         0.0, "share of the words that a step sees as unknown words", low=0, high=0.95
     )
@@ -164,6 +170,11 @@ class Config:
             raise ClarelError(
                 f"head_evidence={self.head_evidence:g} asks the image head, which kappa=0 leaves "
                 "untrained; set head_evidence=0"
+            )
+        if self.training.similar_classes and not self.training.instances_per_class:
+            raise ClarelError(
+                f"similar_classes={self.training.similar_classes:g} chooses the classes of a "
+                "batch, which takes instances_per_class of at least 1"
             )
         if self.training.warmup_steps >= self.training.steps:
             raise ClarelError(

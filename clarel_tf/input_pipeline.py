@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from clarel_tf.batch_classes import class_balanced_keys, class_similarities, prefer_similar
 from clarel_tf.dataset_loading import Split
 from clarel_tf.errors import ClarelError
 from clarel_tf.vocabulary import PADDING_ID, UNKNOWN_ID, Tokenizer
@@ -49,32 +50,6 @@ def captions_by_instance(captions: TokenizedCaptions, instances: int) -> np.ndar
     return stacked
 
 
-def class_balanced_keys(
-    keys: tf.Tensor, labels: tf.Tensor, class_keys: tf.Tensor, per_class: int
-) -> tf.Tensor:
-    """Keys whose largest are `per_class` instances of one class, then of the next, and so on.
-
-    When all classes have given that many, each gives as many again: a batch can be filled from
-    classes that are few or small.
-
-    Args:
-      keys: float32 [N], random, in [0, 1); their order is that of the instances of a class.
-      labels: int32 [N], in [0, C).
-      class_keys: float32 [C], random, in [0, 1); their order is that of the classes.
-      per_class: instances that a class gives at a time.
-
-    Returns:
-      float32 [N].
-    """
-    order = tf.argsort(keys, direction="DESCENDING")
-    order = tf.gather(order, tf.argsort(tf.gather(labels, order), stable=True))
-    counts = tf.math.bincount(labels, minlength=tf.size(class_keys))
-    first = tf.gather(tf.cumsum(counts, exclusive=True), tf.gather(labels, order))
-    turn = (tf.range(tf.size(labels)) - first) // per_class
-    turn = tf.tensor_scatter_nd_update(tf.zeros_like(turn), order[:, tf.newaxis], turn)
-    return tf.gather(class_keys, labels) - tf.cast(turn, tf.float32)
-
-
 def training_batches(
     split: Split,
     classes: np.ndarray,
@@ -86,6 +61,7 @@ def training_batches(
     first_step: int,
     steps: int,
     instances_per_class: int = 0,
+    similar_classes: float = 0.0,
     word_dropout: float = 0.0,
 ) -> tf.data.Dataset:
     """Batches number `first_step` to `steps` - 1 of `split`, as `Clarel` takes them.
@@ -96,6 +72,7 @@ def training_batches(
     Args:
       instances_per_class: draw classes uniformly instead, each with this many instances
         (`class_balanced_keys`); 0 draws instances.
+      similar_classes: how much the classes of a batch are to look alike (`prefer_similar`).
       word_dropout: each word of the batch becomes the unknown word with this probability.
       classes: the labels of the training classes, sorted; a batch's label is an index into it.
     """
@@ -113,6 +90,8 @@ def training_batches(
     features = tf.constant(split.image_features)
     token_ids = tf.constant(token_ids)
     labels = tf.constant(np.searchsorted(classes, split.labels).astype(np.int32))
+    similarities = class_similarities(split.image_features, split.labels)
+    preferences = tf.constant(similar_classes * similarities)
     kept_captions = min(captions, token_ids.shape[1]) or token_ids.shape[1]
 
     def draw(step: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -121,6 +100,8 @@ def training_batches(
         keys = tf.random.stateless_uniform([len(split)], seeds)
         if instances_per_class:
             class_keys = tf.random.stateless_uniform([len(classes)], -seeds - 1)
+            if similar_classes:
+                class_keys = prefer_similar(class_keys, preferences)
             keys = class_balanced_keys(keys, labels, class_keys, instances_per_class)
         chosen = tf.math.top_k(keys, batch_size, sorted=False).indices
         ids = tf.gather(token_ids, chosen)

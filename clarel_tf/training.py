@@ -69,6 +69,7 @@ def train(
         batch_size=settings.batch_size,
         captions=settings.captions,
         instances_per_class=settings.instances_per_class,
+        similar_classes=settings.similar_classes,
         word_dropout=settings.word_dropout,
         seed=seed,
         first_step=first_step,

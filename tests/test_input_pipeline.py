@@ -9,7 +9,6 @@ import tensorflow as tf
 from clarel_tf.errors import ClarelError
 from clarel_tf.input_pipeline import (
     captions_by_instance,
-    class_balanced_keys,
     tokenize_captions,
     training_batches,
 )
@@ -113,15 +112,6 @@ def test_the_graph_is_traced_once():
     assert dataset.element_spec["token_ids"] == tf.TensorSpec([4, 2, 6], tf.int32)
 
 
-def test_class_balanced_keys_by_hand():
-    keys = tf.constant([0.9, 0.2, 0.5, 0.1, 0.7, 0.3])
-    labels = tf.constant([0, 0, 0, 1, 1, 1])
-    ours = class_balanced_keys(keys, labels, tf.constant([0.4, 0.6]), per_class=2)
-    # Class 0 gives 0.9 and 0.5 at its first turn and 0.2 at its second; class 1 gives 0.7 and 0.3,
-    # then 0.1. A turn costs 1, the class key is added: class 1 is before class 0 in each turn.
-    np.testing.assert_allclose(ours, [0.4, -0.6, 0.4, -0.4, 0.6, 0.6], atol=1e-6)
-
-
 def test_classes_are_drawn_evenly_with_as_many_instances_as_asked():
     counts = np.zeros(len(SPLIT))
     for batch in batches(steps=400, instances_per_class=2):
@@ -147,6 +137,8 @@ def test_few_or_small_classes_still_fill_a_batch():
 def test_class_balanced_batches_depend_on_seed_and_step_alone():
     whole = batches(instances_per_class=2)
     assert_same(whole[11:], batches(first_step=11, instances_per_class=2))
+    whole = batches(instances_per_class=2, similar_classes=3.0)
+    assert_same(whole[11:], batches(first_step=11, instances_per_class=2, similar_classes=3.0))
 
 
 def test_impossible_requests_are_named():
