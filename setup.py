@@ -39,7 +39,6 @@ setup(
             "pytest>=8.0",
             "pytest-xdist>=3.5",
             "ruff>=0.6",
-            "scikit-learn>=1.4",
         ],
         # For a comparison in benchmarks/; the CPU build is enough.
         "torch": ["torch>=2.4"],

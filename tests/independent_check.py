@@ -4,7 +4,7 @@ python tests/independent_check.py --run_dir=RUN --export_dir=EXPORT --built=DATA
 
 Images and captions are read by TFDS from the folder of the built dataset, embedded by the exported
 embedders, and everything after that is a plain loop over classes and images. If the run asks its
-image head, the weights of that come from RUN/model.keras; discriminants are made by scikit-learn.
+image head, the weights of that come from RUN/model.keras; discriminants are fitted here once more.
 The figures must be those of RUN/results.json; the exit code says whether they are.
 """
 
@@ -19,8 +19,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import h5py
 import numpy as np
-import sklearn.covariance
-import sklearn.kernel_ridge
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
@@ -54,6 +52,25 @@ def head_of(run_dir: Path, weight: float):
     return doubts
 
 
+def ledoit_wolf(deviations: np.ndarray) -> np.ndarray:
+    """The covariance of centred rows, drawn towards the identity as by Ledoit and Wolf (2004).
+
+    Their definitions, term by term: the products of single rows scatter around the sample
+    covariance, and as much of its distance from the identity as that explains is taken away.
+    """
+    count, size = deviations.shape
+    sample = deviations.T @ deviations / count
+    level = np.trace(sample) / size
+    distance = np.square(sample - level * np.eye(size)).sum()
+    noise = 0.0
+    for row in deviations:
+        # The squared norm of (row row' - sample), multiplied out.
+        noise += (row @ row) ** 2 - 2 * row @ sample @ row + np.square(sample).sum()
+    noise /= count**2
+    share = min(noise / distance, 1.0)
+    return share * level * np.eye(size) + (1 - share) * sample
+
+
 def discriminants_of(images, labels, prototypes: dict[int, np.ndarray], strength: float):
     """What to take off the distance of an image from a class: f(prototype)(image).
 
@@ -67,16 +84,19 @@ def discriminants_of(images, labels, prototypes: dict[int, np.ndarray], strength
     known = sorted(prototypes)
     means = np.array([images[labels == label].mean(axis=0) for label in known])
     around = images - means[np.searchsorted(known, labels)]
-    scatter = sklearn.covariance.LedoitWolf(assume_centered=True).fit(around).covariance_
-    inverse, centre = np.linalg.inv(scatter), means.mean(axis=0)
+    inverse, centre = np.linalg.inv(ledoit_wolf(around)), means.mean(axis=0)
     places = np.array([prototypes[label] for label in known], np.float64)
     squares = [np.square(a - b).sum() for i, a in enumerate(places) for b in places[:i]]
-    gamma = 1 / (0.5 * np.median(squares))
-    ridge = sklearn.kernel_ridge.KernelRidge(alpha=0.03, kernel="rbf", gamma=gamma)
-    ridge.fit(places, means - centre)
+    width = 0.5 * np.median(squares)
+
+    def likeness(place: np.ndarray) -> np.ndarray:
+        return np.exp([-np.square(place - other).sum() / width for other in places])
+
+    kernel = np.array([likeness(place) for place in places])
+    dual = np.linalg.solve(kernel + 0.03 * np.eye(len(places)), means - centre)
 
     def score_of(prototype: np.ndarray, weight: float):
-        mean = ridge.predict(prototype[np.newaxis])[0]
+        mean = likeness(prototype) @ dual
         along, half = inverse @ mean, 0.5 * mean @ inverse @ mean
         return lambda image: weight * ((image - centre) @ along - half)
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import sklearn.covariance
-import sklearn.discriminant_analysis
+import scipy.stats
 
 from clarel_tf.discriminants import Discriminants, class_statistics
+from tests.independent_check import ledoit_wolf
 
 
 def made(strength: float = 1.0, classes: int = 4) -> tuple[Discriminants, np.ndarray, np.ndarray]:
@@ -18,22 +18,41 @@ def made(strength: float = 1.0, classes: int = 4) -> tuple[Discriminants, np.nda
     return Discriminants.fit(images, labels, prototypes, strength), images, labels
 
 
-def test_covariance_is_that_of_scikit_learn():
+def test_covariance_is_that_of_ledoit_and_wolf():
     _, images, labels = made()
     means, covariance = class_statistics(images, labels)
     np.testing.assert_allclose(means[2], images[labels == 2].mean(axis=0), rtol=1e-5)
-    theirs = sklearn.covariance.ledoit_wolf(images - means[labels], assume_centered=True)[0]
-    np.testing.assert_allclose(covariance, theirs, rtol=1e-5)
+    np.testing.assert_allclose(covariance, ledoit_wolf(images - means[labels]), rtol=1e-5)
+
+
+def test_ledoit_and_wolf_by_hand():
+    # Rows (2, 0) and (0, 1): sample covariance diag(2, 0.5), level 1.25, distance 2 * 0.75^2.
+    # Each product is off by (2, -0.5) on the diagonal: noise 2 * 4.25 / 2^2 = 2.125 is more than
+    # the distance of 1.125, so nothing but the level is left.
+    np.testing.assert_allclose(ledoit_wolf(np.diag([2.0, 1.0])), 1.25 * np.eye(2))
+    # Four rows of +-3 along one axis and one of +-1 along the other: sample diag(36, 2) / 6, level
+    # 19/6, distance 2 * (17/6)^2 = 16.0556. Products off by (3, -1/3) four times and by (-6, 2/3)
+    # twice: noise (4 * 9.1111 + 2 * 36.4444) / 6^2 = 3.0370, a share of 0.189158.
+    rows = np.array([[3.0, 0], [-3, 0], [3, 0], [-3, 0], [0, 1], [0, -1]])
+    expected = 0.189158 * 19 / 6 * np.eye(2) + 0.810842 * np.diag([6.0, 1 / 3])
+    np.testing.assert_allclose(ledoit_wolf(rows), expected, rtol=1e-5)
 
 
 def test_known_classes_are_told_apart_as_by_linear_discriminant_analysis():
     discriminants, images, labels = made()
     # A class that is itself, and no mixture: the unit vectors.
     scores = discriminants.evidence(images, np.eye(4, dtype=np.float32))
-    theirs = sklearn.discriminant_analysis.LinearDiscriminantAnalysis(
-        solver="lsqr", priors=[0.25] * 4, covariance_estimator=sklearn.covariance.LedoitWolf()
-    ).fit(images, labels)
-    assert (scores.argmax(axis=1) == theirs.predict(images)).mean() > 0.95
+    # The same as the densities of normal distributions around the class means, up to what an image
+    # has in common for all classes.
+    means, covariance = class_statistics(images, labels)
+    densities = np.stack(
+        [scipy.stats.multivariate_normal.logpdf(images, mean, covariance) for mean in means], axis=1
+    )
+    relative = densities - densities.mean(axis=1, keepdims=True)
+    scores = scores / discriminants.weight
+    np.testing.assert_allclose(
+        scores - scores.mean(axis=1, keepdims=True), relative, rtol=1e-3, atol=1e-2
+    )
     assert (scores.argmax(axis=1) == labels).mean() > 0.9
 
 
