@@ -62,11 +62,9 @@ def ledoit_wolf(deviations: np.ndarray) -> np.ndarray:
     sample = deviations.T @ deviations / count
     level = np.trace(sample) / size
     distance = np.square(sample - level * np.eye(size)).sum()
-    noise = 0.0
-    for row in deviations:
-        # The squared norm of (row row' - sample), multiplied out.
-        noise += (row @ row) ** 2 - 2 * row @ sample @ row + np.square(sample).sum()
-    noise /= count**2
+    # The squared norm of (row row' - sample) of each row, multiplied out.
+    norm = np.square(sample).sum()
+    noise = sum((row @ row) ** 2 - 2 * row @ sample @ row + norm for row in deviations) / count**2
     share = min(noise / distance, 1.0)
     return share * level * np.eye(size) + (1 - share) * sample
 
