@@ -47,7 +47,8 @@ def step_flops(
     flops["lstm_input"] = 3 * 2 * _product(steps, gates, width)
     flops["lstm_recurrent"] = 3 * 2 * _product(steps - captions, gates, settings.lstm_units)
     size = settings.embedding_size
-    flops["text_head"] = 3 * _product(captions, size, 2 * settings.lstm_units)
+    kinds = 2 if settings.text_pooling == "mean_max" else 1
+    flops["text_head"] = 3 * _product(captions, size, 2 * settings.lstm_units * kinds)
     flops["image_tower"] = 2 * _product(instances, size, feature_size)
     flops["class_heads"] = 3 * 2 * _product(instances, num_classes, size)
     flops["distances"] = 3 * _product(instances, instances, size)

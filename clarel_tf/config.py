@@ -32,6 +32,11 @@ class ModelConfig:
     )
     filters: tuple[int, ...] = setting((128, 256), "filters of the two residual blocks", low=1)
     lstm_units: int = setting(512, "LSTM units in each direction", low=1)
+    text_pooling: str = setting(
+        "mean",
+        "the LSTM's outputs over time: their mean, or mean and maximum side by side",
+        choices=("mean", "mean_max"),
+    )
     batch_norm_momentum: float = setting(0.95, "decay of the moving statistics", low=0, high=1)
     batch_norm_epsilon: float = setting(1e-6, "added to the variance", above=0)
     l2: float = setting(

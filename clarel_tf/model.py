@@ -71,6 +71,7 @@ class Clarel(Embedder):
             momentum=settings.batch_norm_momentum,
             epsilon=settings.batch_norm_epsilon,
             l2=settings.l2,
+            pooling=settings.text_pooling,
             name="text_tower",
         )
         self.image_tower = ImageTower(

@@ -11,12 +11,21 @@ from clarel_tf.packing import RecurrentSteps
 class PackedBiLSTM(keras.layers.Layer):
     """Bidirectional LSTM over packed sequences, then the mean of its outputs over time.
 
+    A mean makes little of what a long caption says once. The largest output over time keeps it, and
+    can be asked for besides.
+
     Weights are those of two Keras LSTMs, stacked: index 0 reads forward, 1 backward.
     """
 
-    def __init__(self, units: int, **kwargs):
+    def __init__(self, units: int, pooling: str = "mean", **kwargs):
+        """`pooling`: "mean", or "mean_max" for the mean and the maximum side by side."""
         super().__init__(**kwargs)
-        self.units = units
+        self.units, self.pooling = units, pooling
+
+    @property
+    def output_width(self) -> int:
+        """W: 2 * units for each kind of pooling."""
+        return 2 * self.units * (2 if self.pooling == "mean_max" else 1)
 
     def build(self, input_shape):
         width, units = input_shape[-1], self.units
@@ -43,22 +52,31 @@ class PackedBiLSTM(keras.layers.Layer):
         return self.add_weight(name=name, shape=(2, *shape), initializer=both_directions)
 
     def call(self, x: tf.Tensor, steps: RecurrentSteps, training: bool = False) -> tf.Tensor:
-        """float32 [M, C] -> float32 [N, 2 * units], in the original order of the N captions."""
+        """float32 [M, C] -> float32 [N, W], in the original order of the N captions."""
         run = _outputs_with_gradient if training else _outputs
         # `unstack`, not an index: the gradient of that writes a tensor of zeros for the other.
         weights = [tf.unstack(w) for w in (self.kernel, self.recurrent_kernel, self.bias)]
         directions = (x, turn_round(x, steps.reverse))
-        sums = [
-            tf.math.unsorted_segment_sum(
-                run(inputs, *of_direction, steps.sizes), steps.rank, tf.size(steps.lengths)
-            )
+        outputs = [
+            run(inputs, *of_direction, steps.sizes)
             for inputs, *of_direction in zip(directions, *weights, strict=True)
         ]
+        captions = tf.size(steps.lengths)
         counts = tf.maximum(tf.cast(steps.lengths, tf.float32), 1.0)[:, tf.newaxis]
-        return tf.gather(tf.concat(sums, axis=1) / counts, steps.unsort)
+        pooled = [
+            tf.math.unsorted_segment_sum(output, steps.rank, captions) / counts
+            for output in outputs
+        ]
+        if self.pooling == "mean_max":
+            # No output is below -1 but that of no step at all, which is the lowest of numbers.
+            pooled += [
+                tf.maximum(tf.math.unsorted_segment_max(output, steps.rank, captions), -1.0)
+                for output in outputs
+            ]
+        return tf.gather(tf.concat(pooled, axis=1), steps.unsort)
 
     def get_config(self):
-        return {**super().get_config(), "units": self.units}
+        return {**super().get_config(), "units": self.units, "pooling": self.pooling}
 
 
 def _outputs(

@@ -1,4 +1,4 @@
-"""The text tower: words -> two residual blocks -> bidirectional LSTM -> mean -> linear layer."""
+"""The text tower: words -> two residual blocks -> bidirectional LSTM -> pooling -> linear layer."""
 
 from collections.abc import Sequence
 
@@ -33,9 +33,13 @@ class TextTower(keras.layers.Layer):
         momentum: float = 0.95,
         epsilon: float = 1e-6,
         l2: float = 0.001,
+        pooling: str = "mean",
         **kwargs,
     ):
-        """`vocabulary_size` counts words; the ids of padding and unknown come on top."""
+        """`vocabulary_size` counts words; the ids of padding and unknown come on top.
+
+        `pooling` is that of `PackedBiLSTM`.
+        """
         super().__init__(**kwargs)
         if len(filters) != 2:
             raise ValueError(f"the packed layout is made for 2 residual blocks, not {len(filters)}")
@@ -50,6 +54,7 @@ class TextTower(keras.layers.Layer):
             "momentum": momentum,
             "epsilon": epsilon,
             "l2": l2,
+            "pooling": pooling,
         }
         # The shapes of a packed batch depend on its captions, which XLA cannot compile.
         self.supports_jit = False
@@ -59,7 +64,7 @@ class TextTower(keras.layers.Layer):
                 zip((WordResidualBlock, PackedResidualBlock), filters, strict=True)
             )
         ]
-        self.lstm = PackedBiLSTM(lstm_units, name="lstm")
+        self.lstm = PackedBiLSTM(lstm_units, pooling, name="lstm")
         self.dropout = RowDropout(dropout, name="dropout")
         self.head = keras.layers.Dense(embedding_size, name="head")
 
@@ -82,7 +87,7 @@ class TextTower(keras.layers.Layer):
             block.build((None, width))
             width = block.filters
         self.lstm.build((None, width))
-        self.head.build((None, 2 * self.lstm.units))
+        self.head.build((None, self.lstm.output_width))
 
     def set_word_vectors(self, matrix: np.ndarray) -> None:
         """Puts vectors, float32 [vocabulary_size, word_size], behind the words."""
@@ -114,7 +119,7 @@ class TextTower(keras.layers.Layer):
         return self.head(tf.reduce_sum(read * is_caption, axis=1) / counts)
 
     def _read(self, token_ids: tf.Tensor, training: bool) -> tf.Tensor:
-        """int32 [N, T] -> float32 [N, 2 * lstm_units], what the head is given."""
+        """int32 [N, T] -> float32 [N, W], what the head is given: 2 * lstm_units, or 4 times."""
         captions = pack_captions(token_ids)
         words, rows = tf.unique(captions.token_ids)
         is_word = tf.cast(words[:, tf.newaxis] != PADDING_ID, tf.float32)

@@ -22,7 +22,8 @@ class PlainTextTower(keras.layers.Layer):
         self.lstm.build((None, None, packed.blocks[-1].filters))
         self.dropout = keras.layers.Dropout(dropout)
         self.head = keras.layers.Dense(config["embedding_size"])
-        self.head.build((None, 2 * units))
+        self.adds_maximum = config["pooling"] == "mean_max"
+        self.head.build((None, 4 * units if self.adds_maximum else 2 * units))
         for mine, theirs in self.pairs(packed):
             mine.assign(np.reshape(theirs, mine.shape))
 
@@ -59,7 +60,11 @@ class PlainTextTower(keras.layers.Layer):
             mask = mask[:, ::2]
         x = self.lstm(x, mask=mask)
         weights = tf.cast(mask, tf.float32)[:, :, tf.newaxis]
-        x = tf.reduce_sum(x * weights, axis=1) / tf.reduce_sum(weights, axis=1)
+        pooled = tf.reduce_sum(x * weights, axis=1) / tf.reduce_sum(weights, axis=1)
+        if self.adds_maximum:
+            highest = tf.reduce_max(tf.where(weights > 0, x, -np.inf), axis=1)
+            pooled = tf.concat([pooled, highest], axis=1)
+        x = pooled
         return self.head(self.dropout(x, training=training))
 
 

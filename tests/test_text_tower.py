@@ -48,14 +48,17 @@ def value_and_gradients(tower, token_ids, training):
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("order", ["rising", "falling", "mixed"])
-def test_equals_plain_keras_tower_for_every_length_in_any_order(training, order):
+@pytest.mark.parametrize(
+    ("order", "pooling"),
+    [("rising", "mean"), ("falling", "mean"), ("mixed", "mean"), ("mixed", "mean_max")],
+)
+def test_equals_plain_keras_tower_for_every_length_in_any_order(training, order, pooling):
     lengths = np.arange(1, LIMIT + 1)
     lengths = {"rising": lengths, "falling": lengths[::-1]}.get(
         order, np.random.default_rng(1).permutation(lengths)
     )
     token_ids = captions_of_lengths(lengths)
-    packed = make_tower()
+    packed = make_tower(pooling=pooling)
     plain = PlainTextTower(packed)
     value, gradients = value_and_gradients(packed, token_ids, training)
     plain_value, plain_gradients = value_and_gradients(plain, token_ids, training)
@@ -123,9 +126,10 @@ def test_padding_does_not_change_batch_norm_in_training():
     )
 
 
-def test_rows_without_a_caption_take_no_part():
+@pytest.mark.parametrize("pooling", ["mean", "mean_max"])
+def test_rows_without_a_caption_take_no_part(pooling):
     token_ids = captions_of_lengths([4, 0, 7, 0])
-    tower = make_tower()
+    tower = make_tower(pooling=pooling)
     with_gaps = tower(tf.constant(token_ids), training=True).numpy()
     without = tower(tf.constant(token_ids[[0, 2]]), training=True).numpy()
     np.testing.assert_allclose(with_gaps[[0, 2]], without, atol=1e-5)
