@@ -14,6 +14,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
         "filters": (64, 128),
         "lstm_units": 128,
+        "text_pooling": "mean_max",
         "steps": 8000,
         "equal_passes": True,
         "alpha_transfer": "offset",
@@ -23,6 +24,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "batch_size": 128,
         "captions": 2,
         "instances_per_class": 4,
+        "similar_classes": 1.0,
         "prototype_share": 0.5,
         "mixture_share": 0.5,
         "distance_scale": 2.0,
