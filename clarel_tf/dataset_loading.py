@@ -178,17 +178,11 @@ def _damaged_file(builder: tfds.core.DatasetBuilder, name: str) -> str | None:
 
 def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
     dataset = builder.as_dataset(split=name)
-    first = next(iter(dataset), None)
-    if first is None:
+    if builder.info.features["image_features"].shape[0] is None:
+        dataset = _with_known_width(dataset)
+    blocks = list(dataset.ragged_batch(1024).as_numpy_iterator())
+    if not blocks:
         raise ClarelError(f"dataset {builder.name!r}: split {name!r} is empty")
-    width = first["image_features"].shape[0]
-
-    def with_known_width(example):
-        # Some builders do not know the width beforehand; without it the batch would be ragged.
-        features = tf.ensure_shape(example["image_features"], [width])
-        return {**example, "image_features": features}
-
-    blocks = list(dataset.map(with_known_width).ragged_batch(1024).as_numpy_iterator())
 
     def column(key):
         return np.concatenate([block[key] for block in blocks])
@@ -204,6 +198,17 @@ def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
         )
     captions = [list(row) for block in blocks for row in block["captions"]]
     return Split(name, image_ids, features, column("label"), captions)
+
+
+def _with_known_width(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Some builders do not know the width beforehand; without it the batch would be ragged."""
+    width = next((len(first["image_features"]) for first in dataset.take(1)), 0)
+
+    def ensure(example):
+        features = tf.ensure_shape(example["image_features"], [width])
+        return {**example, "image_features": features}
+
+    return dataset.map(ensure)
 
 
 def _short_hash(data: bytes) -> str:

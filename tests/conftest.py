@@ -30,6 +30,7 @@ _SLOW_FILES = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items):
     def rank(item):
         name = item.path.name
