@@ -30,18 +30,12 @@ _SLOW_FILES = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items):
     def rank(item):
         name = item.path.name
         return _SLOW_FILES.index(name) if name in _SLOW_FILES else len(_SLOW_FILES)
 
     items.sort(key=rank)
-    exporting = {item.path for item in items if "exported_run" in item.fixturenames}
-    for item in items:
-        # A process takes whole files, and all of those that need the same export.
-        group = "exported_run" if item.path in exporting else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 _COLOURS = ("red", "blue", "green", "white", "black", "brown", "grey", "pink")

@@ -1,12 +1,14 @@
 """evaluate_main.py and --repeats, in real processes; refusing to choose alpha on test."""
 
 import json
+import re
 import shutil
 import statistics
 
 import pytest
 
 from clarel_tf.errors import ClarelError
+from clarel_tf.model_files import load_model
 from clarel_tf.phase import build_model
 from clarel_tf.repeats import mean_and_interval
 from clarel_tf.validation import calibrate
@@ -113,11 +115,8 @@ def test_a_damaged_model_is_named(repeated, tmp_path):
     shutil.copytree(repeated[0] / "run" / "seed_0", run_dir)
     model = run_dir / "model.keras"
     model.write_bytes(model.read_bytes()[:-2000])
-    done = run_program(
-        "evaluate_main.py", f"--run_dir={run_dir}", f"--data_dir={repeated[0] / 'data'}"
-    )
-    assert done.returncode == 1
-    assert f"error: {model} is damaged or was changed" in done.stderr
+    with pytest.raises(ClarelError, match=f"{re.escape(str(model))} is damaged or was changed"):
+        load_model(model)
 
 
 def test_alpha_is_never_chosen_on_test(splits, small_config):
