@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 _SMALLEST = 1e-6  # of a random key, whose logarithm is taken
+_BLOCK = 4096  # images at a time, so that memory does not grow with their number
 
 
 def class_balanced_keys(
@@ -47,7 +48,9 @@ def class_similarities(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """
     classes, rows = np.unique(labels, return_inverse=True)
     means = np.zeros((len(classes), features.shape[1]))
-    np.add.at(means, rows, np.sign(features) * np.sqrt(np.abs(features)))
+    for start in range(0, len(features), _BLOCK):
+        block = features[start : start + _BLOCK]
+        np.add.at(means, rows[start : start + _BLOCK], np.sign(block) * np.sqrt(np.abs(block)))
     means /= np.bincount(rows)[:, np.newaxis]
     means -= means.mean(axis=0)
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), _SMALLEST)

@@ -90,8 +90,9 @@ def training_batches(
     features = tf.constant(split.image_features)
     token_ids = tf.constant(token_ids)
     labels = tf.constant(np.searchsorted(classes, split.labels).astype(np.int32))
-    similarities = class_similarities(split.image_features, split.labels)
-    preferences = tf.constant(similar_classes * similarities)
+    if similar_classes:
+        similarities = class_similarities(split.image_features, split.labels)
+        preferences = tf.constant(similar_classes * similarities)
     kept_captions = min(captions, token_ids.shape[1]) or token_ids.shape[1]
 
     def draw(step: tf.Tensor) -> dict[str, tf.Tensor]:
