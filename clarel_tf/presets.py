@@ -9,9 +9,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     # Every value of the paper: the defaults above.
     "paper": {},
     # Many negatives, few captions, a narrow text tower that keeps its maxima over time, a high rate
-    # that falls by a cosine, and a loss that asks for the class as well as for the instance: minutes
-    # instead of days.
-    # docs/results.md has the evidence.
+    # that falls by a cosine, and a loss that asks for the class as well as for the instance:
+    # minutes instead of days. docs/results.md has the evidence.
     "fast": {
         "filters": (64, 128),
         "lstm_units": 128,
