@@ -34,7 +34,12 @@ def write_cub(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("dataset", "write", "flags"),
-    [("pairs", write_pairs, []), ("cub", write_cub, ["--config=custom", "--protocol=paper"])],
+    [
+        ("pairs", write_pairs, []),
+        pytest.param(
+            "cub", write_cub, ["--config=custom", "--protocol=paper"], marks=pytest.mark.slow
+        ),
+    ],
 )
 def test_from_raw_files_to_the_report(tmp_path, dataset, write, flags):
     write(tmp_path / "raw")

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from clarel_tf.dataset_report import dataset_report
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +34,7 @@ def test_counts_lengths_overlaps_and_coverage(splits, tmp_path):
     assert "class 'class 6'" in text
 
 
+@pytest.mark.slow
 def test_program_on_demo(demo_data_dir):
     def run(*flags):
         return subprocess.run(

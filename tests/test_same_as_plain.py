@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from benchmarks.plain_clarel import PlainClarel, plain_optimizer
@@ -45,6 +46,7 @@ def losses_of(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> np.n
     return np.diff(np.array(means) * np.arange(1, STEPS + 1), prepend=0.0)
 
 
+@pytest.mark.slow
 def test_fifty_steps_have_the_losses_of_the_plain_model():
     keras.utils.set_random_seed(7)
     settings = ModelConfig(

@@ -183,6 +183,7 @@ def test_new_classes_are_parsed():
             parse_new_classes([bad])
 
 
+@pytest.mark.slow
 def test_program_asks_a_folder_or_a_server(served, splits, tmp_path):
     folder, _, addresses = served
     split = splits["test_unseen"]

@@ -117,6 +117,7 @@ def test_a_look_at_validation_tests_nothing_and_the_run_goes_on_from_there(
     assert row["splits"] == "test" and row["h"] == results["gzsl"]["h"]
 
 
+@pytest.mark.slow
 def test_program(tmp_path, demo_data_dir):
     small = [
         *("--embedding_size=16", "--word_size=8", "--filters=8,8", "--lstm_units=8"),
