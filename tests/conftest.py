@@ -1,6 +1,9 @@
-"""Settings for all tests, and a data set small enough to train on in a second."""
+"""Settings for all tests, a data set small enough to train on in a second, and runs to look at."""
 
+import fcntl
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -11,19 +14,21 @@ import pytest
 from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split, get_builder, prepare
 from clarel_tf.presets import preset
+from tests.programs import SMALL_MODEL, run_program
 
 # Files whose tests start programs: begun first, so that both processes end at about the same time.
+# Two that need the same fixture are not neighbours: one process would wait for the other.
 _SLOW_FILES = (
     "test_train_main.py",
     "test_distribution.py",
     "test_export.py",
-    "test_evaluate_and_repeat.py",
+    "test_readme.py",
     "test_training.py",
-    "test_sweep.py",
     "pairs_dataset_builder_test.py",
+    "test_evaluate_and_repeat.py",
+    "test_sweep.py",
     "test_all_datasets.py",
     "test_model.py",
-    "test_readme.py",
     "test_real_cub.py",
     "test_report.py",
     "test_serving_client.py",
@@ -60,12 +65,57 @@ def make_split(
     return Split(name, ids, features, labels, texts)
 
 
+MadeOnce = Callable[[str, Callable[[Path], None]], Path]
+
+
 @pytest.fixture(scope="session")
-def demo_data_dir(tmp_path_factory) -> Path:
-    """A folder with the demo dataset, built once."""
-    folder = tmp_path_factory.mktemp("demo_data")
-    prepare(get_builder("demo", data_dir=str(folder)))
+def made_once(tmp_path_factory) -> MadeOnce:
+    """`made_once(name, make)`: a folder that `make` fills once for all processes of a test run."""
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+
+    def folder(name: str, make: Callable[[Path], None]) -> Path:
+        path, is_made = root / name, root / f"{name}.made"
+        with open(root / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # who comes second waits
+            if not is_made.exists():
+                shutil.rmtree(path, ignore_errors=True)
+                path.mkdir()
+                make(path)
+                is_made.touch()
+        return path
+
     return folder
+
+
+@pytest.fixture(scope="session")
+def demo_data_dir(made_once) -> Path:
+    """A folder with the demo dataset, built once."""
+    return made_once("demo_data", lambda folder: prepare(get_builder("demo", data_dir=str(folder))))
+
+
+@pytest.fixture(scope="session")
+def repeated_demo(made_once, demo_data_dir) -> tuple[Path, list[str]]:
+    """What `train_main.py` leaves of two seeds of the demo and their ensemble, and its flags.
+
+    The folder has `run`, `data` and `stdout.txt`; to be copied by those who change it.
+    """
+    flags = [
+        *SMALL_MODEL,
+        *("--steps=60", "--batch_size=32", "--captions=2", "--warmup_steps=2"),
+        *("--checkpoint_every=30", "--repeats=2", "--ensemble"),
+        *("--head_evidence=0.5", "--discriminant_evidence=0.35", "--feature_power=0.5"),
+        f"--data_dir={demo_data_dir}",
+    ]
+
+    def make(folder: Path) -> None:
+        done = run_program("train_main.py", *flags, f"--run_dir={folder / 'run'}")
+        assert done.returncode == 0, done.stderr
+        (folder / "stdout.txt").write_text(done.stdout)
+        (folder / "data").symlink_to(demo_data_dir)
+
+    return made_once("repeated_demo", make), flags
 
 
 def make_splits() -> dict[str, Split]:
@@ -109,22 +159,25 @@ NAMES = [f"kind {label}" for label in range(8)]
 
 
 @pytest.fixture(scope="session")
-def finished_run(tmp_path_factory, splits, small_config) -> Path:
+def finished_run(made_once, splits, small_config) -> Path:
     """The folder of a finished run on `splits`; to be copied by those who change it."""
     from clarel_tf.experiment import run_experiment
 
-    folder = tmp_path_factory.mktemp("finished") / "run"
-    run_experiment(small_config, splits, folder, NAMES)
-    return folder
+    def make(folder: Path) -> None:
+        run_experiment(small_config, splits, folder / "run", NAMES)
+
+    return made_once("finished", make) / "run"
 
 
 @pytest.fixture(scope="session")
-def exported_run(finished_run, splits) -> Path:
+def exported_run(made_once, finished_run, splits) -> Path:
     """The export folder of that run; to be copied as well."""
     from clarel_tf.export import export_run
     from clarel_tf.files import read_json
     from clarel_tf.model_files import load_model
 
-    model, results = load_model(finished_run / "model.keras"), finished_run / "results.json"
-    export_run(model, splits, NAMES, read_json(results), finished_run.parent / "models", k=3)
-    return finished_run.parent / "models"
+    def make(folder: Path) -> None:
+        model, results = load_model(finished_run / "model.keras"), finished_run / "results.json"
+        export_run(model, splits, NAMES, read_json(results), folder, k=3)
+
+    return made_once("models", make)

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import statistics
+from pathlib import Path
 
 import pytest
 
@@ -14,28 +15,11 @@ from clarel_tf.repeats import mean_and_interval
 from clarel_tf.validation import calibrate
 from clarel_tf.vocabulary import build_vocabulary
 from tests.independent_check import measure
-from tests.programs import SMALL_MODEL, run_program
-
-SMALL = [
-    *SMALL_MODEL,
-    *("--steps=12", "--batch_size=16", "--captions=2", "--warmup_steps=2", "--checkpoint_every=6"),
-    *("--head_evidence=0.5", "--discriminant_evidence=0.35"),
-]
+from tests.programs import run_program
 
 
-@pytest.fixture(scope="module")
-def repeated(tmp_path_factory, demo_data_dir):
-    folder = tmp_path_factory.mktemp("repeats")
-    (folder / "data").symlink_to(demo_data_dir)
-    flags = [f"--data_dir={folder / 'data'}", f"--run_dir={folder / 'run'}", *SMALL]
-    flags += ["--repeats=2", "--ensemble"]
-    done = run_program("train_main.py", *flags)
-    assert done.returncode == 0, done.stderr
-    return folder, flags, done
-
-
-def test_repeats_have_their_own_seeds_and_folders(repeated):
-    folder, _, done = repeated
+def test_repeats_have_their_own_seeds_and_folders(repeated_demo):
+    folder, _ = repeated_demo
     summary = json.loads((folder / "run" / "repeats.json").read_text())
     results = [
         json.loads((folder / "run" / f"seed_{seed}" / "results.json").read_text())
@@ -47,23 +31,24 @@ def test_repeats_have_their_own_seeds_and_folders(repeated):
     # Two values: t(0.975, 1) = 12.706, times their standard deviation over the root of 2.
     expected = 12.7062 * statistics.stdev(values) / 2**0.5
     assert summary["measures"]["h"]["interval"] == pytest.approx(expected, rel=1e-4)
-    assert "2 repeats, seeds 0 to 1" in done.stdout
+    assert "2 repeats, seeds 0 to 1" in (folder / "stdout.txt").read_text()
 
 
 @pytest.mark.slow
-def test_a_series_goes_on_where_it_stopped(repeated):
-    folder, flags, _ = repeated
-    before = (folder / "run" / "seed_0" / "results.json").stat().st_mtime_ns
-    shutil.rmtree(folder / "run" / "seed_1")
-    (folder / "run" / "repeats.json").rename(folder / "before.json")
-    assert run_program("train_main.py", *flags).returncode == 0
-    assert (folder / "run" / "seed_0" / "results.json").stat().st_mtime_ns == before
-    assert (folder / "run" / "repeats.json").read_text() == (folder / "before.json").read_text()
+def test_a_series_goes_on_where_it_stopped(repeated_demo, tmp_path):
+    folder, flags = repeated_demo
+    run_dir = Path(shutil.copytree(folder / "run", tmp_path / "run"))
+    before = (run_dir / "seed_0" / "results.json").stat().st_mtime_ns
+    shutil.rmtree(run_dir / "seed_1")
+    (run_dir / "repeats.json").unlink()
+    assert run_program("train_main.py", *flags, f"--run_dir={run_dir}").returncode == 0
+    assert (run_dir / "seed_0" / "results.json").stat().st_mtime_ns == before
+    assert (run_dir / "repeats.json").read_text() == (folder / "run/repeats.json").read_text()
 
 
-def test_evaluating_again_gives_the_same_measures(repeated):
-    folder, _, _ = repeated
-    run_dir = folder / "run" / "ensemble"
+def test_evaluating_again_gives_the_same_measures(repeated_demo, tmp_path):
+    folder, _ = repeated_demo
+    run_dir = Path(shutil.copytree(folder / "run" / "ensemble", tmp_path / "run"))
     before = {name: (run_dir / name).read_text() for name in ("evaluation.json", "report.html")}
     for name in before:
         (run_dir / name).unlink()
@@ -74,14 +59,14 @@ def test_evaluating_again_gives_the_same_measures(repeated):
 
 
 @pytest.mark.slow
-def test_the_models_of_all_seeds_are_one_more_run(repeated, tmp_path):
-    folder, _, done = repeated
+def test_the_models_of_all_seeds_are_one_more_run(repeated_demo, tmp_path):
+    folder, _ = repeated_demo
     run_dir = folder / "run" / "ensemble"
     results = json.loads((run_dir / "results.json").read_text())
     assert results["seeds"] == [0, 1]
     summary = json.loads((folder / "run" / "repeats.json").read_text())
     assert summary["ensemble"]["h"] == results["gzsl"]["h"]
-    assert "side by side" in done.stdout
+    assert "side by side" in (folder / "stdout.txt").read_text()
     assert "models of seeds 0, 1 side by side" in (run_dir / "report.html").read_text()
     # What is exported of it gives the same measures, by a plain loop outside of the package.
     data, exports = folder / "data", tmp_path / "exports"
@@ -111,9 +96,8 @@ def test_what_is_not_a_finished_run_is_refused(tmp_path):
         assert done.stderr.startswith("error: ") and message in done.stderr
 
 
-def test_a_damaged_model_is_named(repeated, tmp_path):
-    run_dir = tmp_path / "run"
-    shutil.copytree(repeated[0] / "run" / "seed_0", run_dir)
+def test_a_damaged_model_is_named(repeated_demo, tmp_path):
+    run_dir = Path(shutil.copytree(repeated_demo[0] / "run" / "seed_0", tmp_path / "run"))
     model = run_dir / "model.keras"
     model.write_bytes(model.read_bytes()[:-2000])
     with pytest.raises(ClarelError, match=f"{re.escape(str(model))} is damaged or was changed"):
