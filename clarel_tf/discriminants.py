@@ -14,6 +14,7 @@ sentences are all that it needs here too. The weight follows from the setting, w
 scores vary from class to class, as a share of how much distances do.
 """
 
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,10 @@ _BLOCK = 4096  # images at a time, so that memory does not grow with their numbe
 # prototypes, and the ridge. docs/results.md has the values that were tried.
 _WIDTH_SHARE = 0.5
 _RIDGE = 0.03
+
+# Fitting holds five matrices of 8-byte numbers, known classes by known classes. Who is about to use
+# this many bytes for them is told.
+_MUCH_MEMORY = 4e9
 
 
 class Discriminants(NamedTuple):
@@ -61,6 +66,13 @@ class Discriminants(NamedTuple):
           prototypes: float32 [K, E], of these classes in the order of their labels.
           strength: how much scores vary from class to class, as a share of how much distances do.
         """
+        needed = 5 * 8 * len(prototypes) ** 2
+        if needed > _MUCH_MEMORY:
+            print(
+                f"discriminants of {len(prototypes)} known classes need about {needed / 1e9:.0f} "
+                "GB of memory; discriminant_evidence=0 does without them",
+                file=sys.stderr,
+            )
         means, covariance = class_statistics(images, labels)
         centred = means - means.mean(axis=0)
         directions = np.linalg.solve(covariance, centred.T)

@@ -108,3 +108,13 @@ def test_degenerate_data_gives_finite_scores(count):
     found = Discriminants.fit(images, np.arange(count), same, 0.35)
     scores = found.evidence(images, found.mixtures(same))
     assert np.isfinite(scores).all()
+
+
+def test_who_is_about_to_use_much_memory_is_told(monkeypatch, capsys):
+    # Five matrices of 4 x 4 numbers of 8 bytes: 640.
+    monkeypatch.setattr("clarel_tf.discriminants._MUCH_MEMORY", 640)
+    made()
+    assert not capsys.readouterr().err
+    monkeypatch.setattr("clarel_tf.discriminants._MUCH_MEMORY", 639)
+    made()
+    assert "discriminants of 4 known classes need about" in capsys.readouterr().err
