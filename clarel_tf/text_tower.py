@@ -18,7 +18,7 @@ class TextTower(keras.layers.Layer):
     """Embeds captions, given as token ids, in the joint space.
 
     An unknown word has a zero vector. With frozen vectors it keeps that; with trained ones it
-    moves only if `min_word_count` leaves unknown words in the training captions.
+    moves only if `min_word_count` or `word_dropout` makes words of the training captions unknown.
     """
 
     def __init__(

@@ -1,5 +1,6 @@
 """The Python code of the README runs as it stands, and what it names is there."""
 
+import ast
 import os
 import re
 import subprocess
@@ -42,6 +43,25 @@ def test_every_module_is_in_the_picture():
     named = set(re.findall(r"\b([a-z_]+\.py)\b", README))
     named -= {"_main.py"}  # as in `*_main.py`
     assert all((ROOT / n).exists() or (ROOT / "clarel_tf" / n).exists() for n in named)
+
+
+def test_a_module_knows_only_those_above_it():
+    picture = README.split("## How it fits together")[1].split("A module knows only")[0]
+    line = {
+        module: number
+        for number, text in enumerate(picture.splitlines())
+        for module in re.findall(r"\b([a-z_]+)\.py", text)
+    }
+    for path in (ROOT / "clarel_tf").glob("*.py"):
+        imports = [node for node in ast.walk(ast.parse(path.read_text())) if is_own_import(node)]
+        for node in imports:
+            names = [alias.name for alias in node.names]
+            for name in names if node.module == "clarel_tf" else [node.module.split(".")[1]]:
+                assert line.get(name, 0) <= line.get(path.stem, 10**6), f"{path.name}: {name}"
+
+
+def is_own_import(node: ast.AST) -> bool:
+    return isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "clarel_tf"
 
 
 def test_links_lead_somewhere():
