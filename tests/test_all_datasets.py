@@ -32,13 +32,12 @@ def write_cub(folder: Path) -> None:
     (folder / "features.mat").write_bytes(raw.features_mat())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dataset", "write", "flags"),
     [
         ("pairs", write_pairs, []),
-        pytest.param(
-            "cub", write_cub, ["--config=custom", "--protocol=paper"], marks=pytest.mark.slow
-        ),
+        ("cub", write_cub, ["--config=custom", "--protocol=paper"]),
     ],
 )
 def test_from_raw_files_to_the_report(tmp_path, dataset, write, flags):

@@ -36,6 +36,7 @@ def least_splits() -> dict[str, Split]:
     return splits
 
 
+@pytest.mark.slow
 def test_one_class_one_caption_and_nothing_that_differs(tmp_path, small_config):
     config = small_config.override({"batch_size": 2, "steps": 3})
     results = run_experiment(config, least_splits(), tmp_path / "run")
@@ -45,7 +46,8 @@ def test_one_class_one_caption_and_nothing_that_differs(tmp_path, small_config):
     assert results["gzsl"]["h"] == 0 and results["zsl"]["top1"] == 100
 
 
-@pytest.mark.parametrize("scale", [1e12, pytest.param(1e-30, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [1e12, 1e-30])
 def test_huge_and_tiny_features(tmp_path, splits, small_config, scale):
     scaled = {
         name: dataclasses.replace(split, image_features=split.image_features * np.float32(scale))

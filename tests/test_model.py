@@ -171,7 +171,6 @@ def test_frozen_words_stay_as_they_are():
 def test_keras_file_round_trip(tmp_path):
     model = make_model(frozen_words=True)
     model.compile(optimizer=keras.optimizers.Adam(0.01))
-    model.fit(dataset(), verbose=0, shuffle=False)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")  # in safe mode
     sentences = ["w1 w2, W3!", "", "never seen", "w4 " * 50]
@@ -202,6 +201,7 @@ def test_what_cannot_be_embedded_is_refused():
     np.testing.assert_array_equal(model.embed_texts([b"w1"]), model.embed_texts(["w1"]))
 
 
+@pytest.mark.slow
 def test_a_saved_model_loads_in_a_new_process(tmp_path):
     model = make_model()
     model.save(tmp_path / "model.keras")

@@ -113,6 +113,7 @@ def test_a_finished_run_is_not_run_again(finished, data_dir):
     assert (folder / "results.json").stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_other_settings_in_the_same_folder_are_refused(finished, data_dir):
     again = run(f"--data_dir={data_dir}", *SMALL, "--kappa=0.25", cwd=finished[0].parent.parent)
     assert_one_line(again, "kappa=0.5, now it is 0.25")
@@ -184,6 +185,7 @@ def test_bad_flags(tmp_path, flags, message):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_bad_input_that_shows_only_later(tmp_path, data_dir):
     (tmp_path / "vectors.txt").write_text("zebra 1 2 3\n")
     flags = [f"--data_dir={data_dir}", *SMALL, "--word_vectors=vectors.txt", "--run_dir=new"]

@@ -62,7 +62,7 @@ def test_another_seed_gives_other_weights(unbroken, tmp_path, splits, small_conf
     assert any((unbroken[1][name] != other[name]).any() for name in other)
 
 
-@pytest.mark.parametrize("stop_at", [2, 10])
+@pytest.mark.parametrize("stop_at", [pytest.param(2, marks=pytest.mark.slow), 10])
 def test_resuming_equals_no_interruption(
     unbroken, tmp_path, splits, small_config, monkeypatch, stop_at
 ):
