@@ -219,6 +219,7 @@ def test_none_threshold_by_hand():
     assert threshold == pytest.approx((1.0, 200 / 3, 100.0))
 
 
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 1000))
 def test_none_threshold_equals_brute_force(seed):
     data = make_distances(seed, images=12, classes=3)

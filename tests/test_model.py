@@ -171,6 +171,7 @@ def test_frozen_words_stay_as_they_are():
 def test_keras_file_round_trip(tmp_path):
     model = make_model(frozen_words=True)
     model.compile(optimizer=keras.optimizers.Adam(0.01))
+    model.optimizer.build(model.trainable_variables)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")  # in safe mode
     sentences = ["w1 w2, W3!", "", "never seen", "w4 " * 50]
