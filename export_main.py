@@ -3,6 +3,8 @@
 python export_main.py --run_dir=runs/demo --export_dir=exports/demo
 """
 
+from pathlib import Path
+
 from absl import flags
 
 from clarel_tf import cli
@@ -20,6 +22,9 @@ _VOCABULARY = flags.DEFINE_enum(
     ["training", "all"],
     "words of the training captions, or all words of a frozen vector file",
 )
+_WORD_VECTORS = flags.DEFINE_string(
+    "word_vectors", None, "where the vector file of the run is now, for --export_vocabulary=all"
+)
 _BASE_PATH = flags.DEFINE_string("base_path", "/models", "where the server sees export_dir")
 
 
@@ -29,22 +34,28 @@ def main() -> None:
         raise ClarelError("--export_dir is missing: name the folder that gets the models")
     builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
     from clarel_tf.dataset_loading import class_names
-    from clarel_tf.experiment import data_fingerprints
+    from clarel_tf.experiment import split_fingerprints
     from clarel_tf.export import export_run
-    from clarel_tf.files import read_json
+    from clarel_tf.files import file_fingerprint, read_json
     from clarel_tf.model_files import load_model
     from clarel_tf.open_vocabulary import with_all_words
     from clarel_tf.protocol import apply_protocol
 
     splits = apply_protocol(splits, config.protocol, config.class_division)
-    folder.check_data(data_fingerprints(config, splits))
+    folder.check_data(split_fingerprints(splits))
     if _GALLERY.value and _GALLERY.value not in splits:
         raise ClarelError(f"--gallery_split={_GALLERY.value} is not one of {', '.join(splits)}")
     model = load_model(folder.path / "model.keras")
     if _VOCABULARY.value == "all":
         if not config.word_vectors:
             raise ClarelError("--export_vocabulary=all needs a run with --word_vectors")
-        model = with_all_words(model, config.word_vectors)
+        vectors = _WORD_VECTORS.value or config.word_vectors
+        if not Path(vectors).exists():
+            raise ClarelError(
+                f"the vector file {vectors} is not there; say where it is with --word_vectors"
+            )
+        folder.check_data({"word_vectors": file_fingerprint(vectors)})
+        model = with_all_words(model, vectors)
     version = export_run(
         model,
         splits,

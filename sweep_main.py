@@ -35,11 +35,12 @@ _JOBS = flags.DEFINE_integer(
 def main() -> None:
     base = cli.config_from_flags()
     cli.start_tensorflow()
-    from clarel_tf.sweep import collect, grid_configs, parse_grid, write_csv
+    from clarel_tf.sweep import claim_sweep_dir, collect, grid_configs, parse_grid, write_csv
 
     grid = parse_grid(_GRID.value)
     configs = grid_configs(base, grid, _ONE_AT_A_TIME.value)
     sweep_dir = Path(_SWEEP_DIR.value)
+    claim_sweep_dir(sweep_dir)
     _prepare_data(base)
     cores = os.cpu_count() or 1
     jobs = min(_JOBS.value or max(1, cores // 2), len(configs))

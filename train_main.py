@@ -30,7 +30,9 @@ _VALIDATION_ONLY = flags.DEFINE_bool(
     False,
     "stop when alpha is chosen, before anything is tested; without this flag the run goes on",
 )
-_RESTART = flags.DEFINE_bool("restart", False, "delete the run in run_dir and begin anew")
+_RESTART = flags.DEFINE_bool(
+    "restart", False, "move the run in run_dir aside, to run_dir.old-1, and begin anew"
+)
 
 
 def main() -> None:

@@ -44,6 +44,11 @@ def read_json(path: Path, remedy: str) -> Any:
     return value
 
 
+def is_noted(path: Path) -> bool:
+    """True for a file whose checksum was noted when it was written."""
+    return Path(path).name in _read(Path(path).parent)
+
+
 def is_intact(path: Path) -> bool:
     """Whether a file is as it was written; one that was written without a checksum is."""
     noted = _read(Path(path).parent).get(Path(path).name)

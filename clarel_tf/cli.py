@@ -11,13 +11,13 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from clarel_tf import checksums
+from clarel_tf import checksums, ownership
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
 from clarel_tf.files import disk_trouble, read_json
 from clarel_tf.memory import keep_few_kernels
 from clarel_tf.presets import preset
-from clarel_tf.run_folder import BEGIN_ANEW, MAKE_AGAIN, RunFolder
+from clarel_tf.run_folder import BEGIN_ANEW, MAKE_AGAIN, RunFolder, is_older_run
 
 _TITLES = {"": "Experiment", "model": "Model", "loss": "Loss", "training": "Training"}
 
@@ -125,6 +125,7 @@ def finished_run(run_dir: str | None) -> tuple[RunFolder, Config]:
     if not run_dir:
         raise ClarelError("--run_dir is missing: name the folder of a finished run")
     folder = RunFolder(run_dir)
+    ownership.check_claim(folder.path, "run", "run_dir", is_older_run)
     if not folder.results_path.is_file():
         raise ClarelError(f"run_dir {run_dir} holds no finished run (no results.json)")
     checksums.check(folder.results_path, MAKE_AGAIN)

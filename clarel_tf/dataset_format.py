@@ -1,12 +1,19 @@
 """What every dataset of this project looks like: its features, and draws that never change."""
 
+import contextlib
 import hashlib
+import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
 
+from clarel_tf import ownership
+
 SPLITS = ("train", "val_seen", "val_unseen", "trainval", "test_seen", "test_unseen")
+BUILD_KIND = "dataset"  # in the mark of a dataset's folder
 
 
 def example_features(
@@ -33,6 +40,16 @@ def example_features(
             ),
         }
     )
+
+
+class MarkedBuild:
+    """A builder that marks the folder it builds in, so that what a killed one left can be told."""
+
+    def _download_and_prepare(self, *args: Any, **kwargs: Any) -> None:
+        with contextlib.ExitStack() as stack:
+            if "://" not in os.fspath(self.data_path):  # a bucket has no locks
+                stack.enter_context(ownership.marked_while_used(Path(self.data_path), BUILD_KIND))
+            super()._download_and_prepare(*args, **kwargs)
 
 
 class OptionalConfigs:

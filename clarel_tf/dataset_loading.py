@@ -4,7 +4,8 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-import shutil
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +13,16 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from clarel_tf import files
-from clarel_tf.dataset_format import SPLITS
+from clarel_tf import files, ownership
+from clarel_tf.dataset_format import BUILD_KIND, SPLITS
 from clarel_tf.errors import ClarelError, brief
 
 DATASETS_FOLDER = Path(__file__).resolve().parent.parent / "datasets"
+# What TFDS writes while it builds, under its own names and under those of the finished dataset.
+_BUILD_FILES = re.compile(
+    r"(incomplete\.[0-9a-fA-F]{32}\.)?([^/]+\.tfrecord[^/]*|bucket_[^/]+\.tmp|dataset_info\.json|"
+    r"features\.json|[^/]+\.labels\.txt)"
+)
 _BUILD_AGAIN = "delete the dataset's folder in data_dir, and it is built again"
 
 
@@ -133,9 +139,21 @@ def _only_builder(builder: tfds.core.DatasetBuilder) -> Iterator[None]:
     folder = Path(builder.data_path).parent
     folder.mkdir(parents=True, exist_ok=True)
     with files.only_process(folder, "the dataset's folder", wait=True):
-        for leftover in folder.glob(f"incomplete.*_{builder.version}"):
-            shutil.rmtree(leftover, ignore_errors=True)
+        for leftover in folder.glob(f"incomplete.??????_{builder.version}"):
+            _remove_leftover(leftover)
         yield
+
+
+def _remove_leftover(folder: Path) -> None:
+    """Removes what a killed build left, if that is all that is in a folder."""
+    if not os.listdir(folder):
+        folder.rmdir()
+    elif ownership.is_abandoned(folder, BUILD_KIND):
+        try:
+            ownership.delete_own(folder, _BUILD_FILES, "the unfinished dataset")
+            folder.rmdir()
+        except ClarelError as error:
+            print(f"{error}; building goes on without that", file=sys.stderr)
 
 
 def load_splits(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from clarel_tf import checksums
+from clarel_tf import checksums, files
 from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
 from clarel_tf.ensemble import Ensemble
@@ -28,7 +28,8 @@ def run_ensemble(
     """Puts finished runs side by side, in `run_dir`, and returns its `results.json`.
 
     Alpha and what goes with it is chosen by the models that the members chose theirs with, on the
-    same validation splits. There is no training here; what was interrupted begins anew.
+    same validation splits. There is no training here; what was interrupted begins anew, and an
+    ensemble of other models is moved aside.
 
     Args:
       config: of the members, but for their seeds.
@@ -44,8 +45,13 @@ def run_ensemble(
         before = checksums.read_json(folder.results_path, MAKE_AGAIN)
         if "seeds" not in before:
             raise ClarelError(f"{run_dir} holds a trained run, not an ensemble; name a new folder")
-        restart |= before["seeds"] != seeds
-    with opened_run(run_dir, config, splits, restart) as (folder, splits, fingerprints):
+    made_of: dict[str, Any] = {"members": [_model_hashes(member) for member in folders]}
+    if vectors := of_members[0]["fingerprints"].get("word_vectors"):
+        made_of["word_vectors"] = vectors
+    if folder.has_begun and folder.fingerprints().get("members") != made_of["members"]:
+        restart = True  # of other models, or of some that were trained again
+    opened = opened_run(run_dir, config, splits, restart, made_of=made_of)
+    with opened as (folder, splits, fingerprints):
         if folder.results_path.exists():
             print(f"The ensemble in {folder.path} is finished already.")
             return checksums.read_json(folder.results_path, MAKE_AGAIN)
@@ -60,3 +66,12 @@ def run_ensemble(
         about |= {"seeds": seeds, "fingerprints": fingerprints}
         names = class_names or default_class_names(splits)
         return measure_once(folder, config, splits, final, calibration, names, about)
+
+
+def _model_hashes(member: RunFolder) -> list[str]:
+    """SHA-256 of the two models of a run."""
+    paths = (member.validation / "model.keras", member.path / "model.keras")
+    for path in paths:
+        if not path.is_file():
+            raise ClarelError(f"{path} is missing; {MAKE_AGAIN}")
+    return [files.sha256(path) for path in paths]

@@ -10,6 +10,7 @@ from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
 from clarel_tf.distribution import Distribution
 from clarel_tf.final_test import measure_once
+from clarel_tf.kept_vectors import keep_vectors
 from clarel_tf.model import Clarel
 from clarel_tf.phase import phase_config, train_phase
 from clarel_tf.protocol import apply_protocol
@@ -29,7 +30,7 @@ def run_experiment(
 
     Args:
       class_names: by label, for the report; numbers if not given.
-      restart: delete a run that is there instead of going on with it.
+      restart: move a run that is there aside instead of going on with it.
       distribution: the devices to train on, seen from the chief; the default is one device.
     """
     run = opened_run(run_dir, config, splits, restart, distribution)
@@ -101,15 +102,23 @@ def opened_run(
     splits: dict[str, Split],
     restart: bool = False,
     distribution: Distribution | None = None,
+    made_of: dict[str, Any] | None = None,
 ) -> Iterator[tuple[RunFolder, dict[str, Split], dict[str, Any]]]:
-    """The folder of the run, held against others; its splits by protocol; their fingerprints."""
+    """The folder of the run, held against others; its splits by protocol; their fingerprints.
+
+    Args:
+      made_of: fingerprints of the trained models that the run is made of, if it trains none.
+    """
     folder = RunFolder(run_dir)
     if distribution:
         distribution.check_batch_size(config.training.batch_size)
     with folder.opened(config, restart):
         splits = apply_protocol(splits, config.protocol, config.class_division)
-        fingerprints = data_fingerprints(config, splits)
-        folder.check_data(fingerprints)
+        if made_of is None:
+            fingerprints = data_fingerprints(config, splits, folder)
+        else:
+            fingerprints = split_fingerprints(splits) | made_of
+        folder.begin_with(fingerprints)
         yield folder, splits, fingerprints
 
 
@@ -125,7 +134,8 @@ def _calibration(
             folder.validation,
             "1/2 train",
             distribution,
-            looking_at=looking_at,
+            looking_at,
+            _kept_vectors(folder, config, splits),
         )
         chosen = calibrate(model, *looking_at, config.rule)
         checksums.write_json(folder.calibration_path, chosen)
@@ -143,7 +153,14 @@ def _test(
 ) -> dict[str, Any]:
     """Trains on trainval, measures on the test splits, and writes what came out."""
     final = phase_config(config, splits, "trainval")
-    model = train_phase(final, splits["trainval"], folder.path, "2/2 trainval", distribution)
+    model = train_phase(
+        final,
+        splits["trainval"],
+        folder.path,
+        "2/2 trainval",
+        distribution,
+        kept_vectors=_kept_vectors(folder, config, splits),
+    )
     about = {
         "seed": config.seed,
         "steps": final.training.steps,
@@ -153,12 +170,36 @@ def _test(
     return measure_once(folder, config, splits, model, calibration, class_names, about)
 
 
-def data_fingerprints(config: Config, splits: dict[str, Split]) -> dict[str, Any]:
-    """What a result depends on besides the config: the splits and the word vectors."""
-    fingerprints: dict[str, Any] = {name: split.fingerprints() for name, split in splits.items()}
+def data_fingerprints(
+    config: Config, splits: dict[str, Split], folder: RunFolder | None = None
+) -> dict[str, Any]:
+    """What a result depends on besides the config: the splits and the word vectors.
+
+    Args:
+      folder: of the run; once it has kept the vectors, their file may be gone.
+    """
+    fingerprints: dict[str, Any] = split_fingerprints(splits)
     if config.word_vectors:
-        fingerprints["word_vectors"] = files.file_fingerprint(config.word_vectors)
+        is_gone = not Path(config.word_vectors).exists()
+        if is_gone and folder and folder.word_vectors_path.exists():
+            fingerprints["word_vectors"] = folder.fingerprints()["word_vectors"]
+        else:
+            fingerprints["word_vectors"] = files.file_fingerprint(config.word_vectors)
     return fingerprints
+
+
+def split_fingerprints(splits: dict[str, Split]) -> dict[str, Any]:
+    """The fingerprints of each split, by its name."""
+    return {name: split.fingerprints() for name, split in splits.items()}
+
+
+def _kept_vectors(folder: RunFolder, config: Config, splits: dict[str, Split]) -> Path | None:
+    """The word vectors of both phases, put into the run's folder before the first."""
+    if not config.word_vectors:
+        return None
+    path = folder.word_vectors_path
+    keep_vectors(path, config.word_vectors, (splits["train"], splits["trainval"]))
+    return path
 
 
 def default_class_names(splits: dict[str, Split]) -> list[str]:

@@ -1,8 +1,11 @@
 """Exports a finished run as SavedModels that TensorFlow Serving loads."""
 
 import contextlib
+import functools
 import os
-import shutil
+import re
+import secrets
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,16 +15,25 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from clarel_tf import checksums, files
+from clarel_tf import checksums, files, ownership
 from clarel_tf.dataset_loading import Split
 from clarel_tf.decision_rule import DecisionRule
 from clarel_tf.embedder import Embedder
 from clarel_tf.embedding import embed_captions, embed_split
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import queries_from
-from clarel_tf.export_versions import MODELS, checksums_path, next_version
+from clarel_tf.export_versions import (
+    MODELS,
+    check_model_folders,
+    checksums_path,
+    is_older_export,
+    next_version,
+    publish,
+    put_aside_incomplete,
+)
 from clarel_tf.prototypes import CaptionScatter
 from clarel_tf.serving_functions import (
+    Answer,
     Calibration,
     Gallery,
     PrototypeClassifier,
@@ -30,7 +42,12 @@ from clarel_tf.serving_functions import (
 )
 from clarel_tf.serving_page import models_config, serving_page
 
-Endpoint = tuple[Callable[..., dict[str, tf.Tensor]], list[tf.TensorSpec]]
+Endpoint = tuple[Callable[..., Answer], list[tf.TensorSpec]]
+# What TensorFlow and this module write below a SavedModel's folder.
+_STAGED_FILES = re.compile(
+    rf"({'|'.join(MODELS)})/"
+    r"(saved_model\.pb|fingerprint\.pb|(variables|assets|assets\.extra)/.*)?"
+)
 
 
 def export_run(
@@ -56,19 +73,22 @@ def export_run(
       base_path: where the server will see `export_dir`.
     """
     export_dir = Path(export_dir)
-    if export_dir.exists() and not export_dir.is_dir():
-        raise ClarelError(f"export_dir {export_dir} is a file, not a folder")
+    ownership.check_claim(export_dir, "export", "export_dir", is_older_export)
     with contextlib.ExitStack() as stack:
         stack.enter_context(files.writing_in(export_dir, "export_dir"))
         export_dir.mkdir(parents=True, exist_ok=True)
         stack.enter_context(files.only_process(export_dir, "export_dir"))
+        ownership.claim(export_dir, "export", "export_dir", is_older_export)
+        check_model_folders(export_dir)
         version = next_version(export_dir)
+        put_aside_incomplete(export_dir)
         with _staging(export_dir) as staging:
+            export_id = secrets.token_hex(8)
             endpoints = {
-                "image_embedder": _image_endpoints(model),
-                "text_embedder": _text_endpoints(model),
+                "image_embedder": _image_endpoints(model, export_id),
+                "text_embedder": _text_endpoints(model, export_id),
                 "prototype_classifier": _classifier_endpoints(
-                    model, splits, class_names, results, k, gallery_split
+                    model, splits, class_names, results, k, gallery_split, export_id
                 ),
             }
             for name in MODELS:
@@ -76,38 +96,70 @@ def export_run(
                 write_saved_model(staging / name, endpoints[name], model if uses_text else None)
                 _write_warm_up(staging / name, name, model)
                 checksums.write_tree(staging / name, checksums_path(staging / name))
-            for name in MODELS:
-                (export_dir / name).mkdir(exist_ok=True)
-                os.rename(staging / name, export_dir / name / str(version))
-        files.write_text(export_dir / "models.config", models_config(MODELS, base_path))
-        files.write_text(export_dir / "SERVING.md", serving_page(model, version, k, gallery_split))
+            publish(staging, export_dir, version)
+        _write_unless_changed(export_dir / "models.config", models_config(MODELS, base_path))
+        page = serving_page(model, version, k, gallery_split)
+        _write_unless_changed(export_dir / "SERVING.md", page)
     return version
+
+
+def _write_unless_changed(path: Path, text: str) -> None:
+    """Writes a file beside the models; one that somebody has edited stays as it is."""
+    if path.exists() and not checksums.is_intact(path):
+        print(f"{path} was changed by hand and stays as it is", file=sys.stderr)
+    else:
+        checksums.write_text(path, text)
 
 
 @contextlib.contextmanager
 def _staging(export_dir: Path) -> Iterator[Path]:
     """A folder beside the models, on the same disk; no server looks into it."""
     folder = export_dir / ".staging"
-    shutil.rmtree(folder, ignore_errors=True)  # of an export that was killed
+    if folder.exists():  # of an export that was killed
+        if ownership.kind_of(folder) is None and os.listdir(folder):
+            raise ClarelError(f"{folder} was not made by clarel_tf; move it away, it is in the way")
+        _remove_staging(folder)
     folder.mkdir()
     try:
+        ownership.write_mark(folder, "staging")
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove_staging(folder)
 
 
-def _image_endpoints(model: Embedder) -> dict[str, Endpoint]:
+def _remove_staging(folder: Path) -> None:
+    ownership.delete_own(folder, _STAGED_FILES, "the staging folder")
+    folder.rmdir()
+
+
+def _image_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:
     def embed(image_features):
         return {"embedding": embed_images(model, image_features)}
 
-    return {"serving_default": (embed, [_features(model)])}
+    return {"serving_default": (_with_id(embed, export_id), [_features(model)])}
 
 
-def _text_endpoints(model: Embedder) -> dict[str, Endpoint]:
+def _text_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:
     def embed(text):
         return {"embedding": embed_texts(model, text)}
 
-    return {"serving_default": (embed, [_strings("text")])}
+    return {"serving_default": (_with_id(embed, export_id), [_strings("text")])}
+
+
+def _with_id(function: Callable[..., Answer], export_id: str) -> Callable[..., Answer]:
+    """Adds `export_id`, string [rows], to what a function answers.
+
+    A server loads new versions of the three models one after the other. Embeddings of different
+    exports do not belong together, and by the id a client can tell.
+    """
+
+    @functools.wraps(function)
+    def answer(*arguments: tf.Tensor) -> Answer:
+        outputs = function(*arguments)
+        rows = tf.shape(next(iter(outputs.values())))[0]
+        return {**outputs, "export_id": tf.fill([rows], export_id)}
+
+    return answer
 
 
 def _classifier_endpoints(
@@ -117,6 +169,7 @@ def _classifier_endpoints(
     results: dict[str, Any],
     k: int,
     gallery_split: str | None,
+    export_id: str,
 ) -> dict[str, Endpoint]:
     scatter = CaptionScatter()
     order = ("test_seen", "test_unseen", "trainval")
@@ -149,9 +202,12 @@ def _classifier_endpoints(
             classifier.classify_with_new_classes,
             [features, sentences, names],
         ),
-        "embed_prototypes": (classifier.embed_prototypes, [sentences, names]),
+        "embed_prototypes": (
+            _with_id(classifier.embed_prototypes, export_id),
+            [sentences, names],
+        ),
         "classify_with_prototypes": (
-            classifier.classify_with_prototypes,
+            _with_id(classifier.classify_with_prototypes, export_id),
             [features, prototypes, names],
         ),
     }

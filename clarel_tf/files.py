@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from clarel_tf.errors import ClarelError
 
 LOCK = ".lock"
+_PARTIAL = re.compile(r"\.\d+\.partial\..+", re.DOTALL)
 # What a disk can have against a write. TensorFlow gives the words alone, in errors of its own.
 _DISK_TROUBLE = tuple(
     os.strerror(code)
@@ -69,7 +71,7 @@ def read_json(path: Path) -> Any:
 
 def is_partial(name: str) -> bool:
     """Whether a file has a name that only `written_aside` gives."""
-    return name.startswith(".") and ".partial." in name
+    return bool(_PARTIAL.fullmatch(name))
 
 
 def remove_partial_files(folder: Path) -> None:
@@ -118,7 +120,7 @@ def only_process(folder: Path, what: str, wait: bool = False) -> Iterator[None]:
       what: the folder's role, for the message that another process gets.
       wait: for the other process, instead of giving up.
     """
-    with open(folder / LOCK, "w", encoding="utf-8") as handle:
+    with open(folder / LOCK, "a", encoding="utf-8") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

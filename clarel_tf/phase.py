@@ -13,11 +13,13 @@ from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
 from clarel_tf.distribution import Distribution
 from clarel_tf.embedder import Embedder
+from clarel_tf.kept_vectors import read_kept_vectors
 from clarel_tf.model import Clarel
+from clarel_tf.model_files import load_model
 from clarel_tf.training import train
 from clarel_tf.validation import validation_scores
 from clarel_tf.vocabulary import build_vocabulary, load_vocabulary, save_vocabulary
-from clarel_tf.word_vectors import load_word_vectors
+from clarel_tf.word_vectors import WordVectors, load_word_vectors
 
 
 def phase_config(config: Config, splits: dict[str, Split], split: str) -> Config:
@@ -39,16 +41,28 @@ def train_phase(
     title: str,
     distribution: Distribution | None,
     looking_at: tuple | None = None,
+    kept_vectors: Path | None = None,
 ) -> Clarel:
     """Trains a new model on `split`, or goes on with the one in `folder`.
 
     Args:
       folder: None for a worker that is not the chief.
       looking_at: the splits for `validation_scores`, if the config asks for its curve.
+      kept_vectors: the word vectors that the run has kept, if it uses any.
     """
     keras.utils.set_random_seed(config.seed)
     classes = np.unique(split.labels)
-    model = build_model(config, _phase_vocabulary(config, split, folder), split, len(classes))
+    vocabulary = _phase_vocabulary(config, split, folder)
+    vectors = _phase_vectors(config, vocabulary, kept_vectors)
+    path = folder / "model.keras" if folder else None
+    if path and path.exists() and checksums.is_intact(path):
+        # It is written when the phase is over: no checkpoint is needed any more.
+        model = load_model(path)
+        model.words_without_vector = len(vectors.missing) if vectors else 0
+        if distribution:
+            distribution.from_chief([config.training.steps])
+        return model
+    model = build_model(config, vocabulary, split, len(classes), vectors)
     evaluate = None
     if looking_at and config.training.evaluate_every:
         evaluate = functools.partial(validation_scores, model, *looking_at, config.rule)
@@ -63,8 +77,8 @@ def train_phase(
         evaluate=evaluate,
         distribution=distribution,
     )
-    if folder:
-        save_model(model, folder / "model.keras")
+    if path:
+        save_model(model, path)
     return model
 
 
@@ -73,7 +87,9 @@ def save_model(model: Embedder, path: Path) -> None:
     if path.exists() and checksums.is_intact(path):
         return
     if path.exists():
-        print(f"{path} is damaged; written again from the last checkpoint", file=sys.stderr)
+        aside = path.with_name(f"{path.name}.damaged")
+        path.replace(aside)
+        print(f"{path} is damaged; now {aside.name}, and written again", file=sys.stderr)
     with checksums.written_aside(path) as temporary:
         model.save(temporary)
 
@@ -90,11 +106,25 @@ def _phase_vocabulary(config: Config, split: Split, folder: Path | None) -> list
     return load_vocabulary(path)
 
 
-def build_model(config: Config, vocabulary: list[str], split: Split, num_classes: int) -> Clarel:
-    """A fresh model for `split`, with the word vectors of the config."""
-    settings, vectors = config.model, None
-    if config.word_vectors:
-        vectors = load_word_vectors(config.word_vectors, vocabulary)
+def _phase_vectors(config: Config, vocabulary: list[str], kept: Path | None) -> WordVectors | None:
+    """The vectors of the vocabulary, from those that the run has kept if it has any."""
+    if not config.word_vectors:
+        return None
+    if kept and kept.exists():
+        return read_kept_vectors(kept, vocabulary)
+    return load_word_vectors(config.word_vectors, vocabulary)
+
+
+def build_model(
+    config: Config,
+    vocabulary: list[str],
+    split: Split,
+    num_classes: int,
+    vectors: WordVectors | None = None,
+) -> Clarel:
+    """A fresh model for `split`, with the vectors of its words if there are any."""
+    settings = config.model
+    if vectors is not None:
         settings = dataclasses.replace(settings, word_size=vectors.matrix.shape[1])
         print(
             f"Word vectors: {len(vocabulary) - len(vectors.missing)} of {len(vocabulary)} words "

@@ -1,6 +1,7 @@
 """The same experiment with several seeds: mean and 95 % interval of each measure."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,15 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from clarel_tf import files
+from clarel_tf import files, ownership
 from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
 from clarel_tf.distribution import Distribution
 from clarel_tf.ensemble_run import run_ensemble
 from clarel_tf.experiment import follow_experiment, run_experiment
+from clarel_tf.run_folder import holds_older_runs
 
+_OWN_NAMES = re.compile(r"repeats\.json|seed_\d+(\.old-\d+)?|ensemble(\.old-\d+)?")
 # Of a `results.json`.
 _MEASURES: dict[str, Callable[[dict[str, Any]], float]] = {
     "zsl": lambda run: run["zsl"]["top1"],
@@ -43,6 +46,7 @@ def run_repeats(
       ensemble: test the models of all seeds side by side as well, in the folder `ensemble`; the
         summary has its results under that name then.
     """
+    ownership.make(Path(run_dir), "series of repeats", "run_dir", _is_older)
     runs, folders = [], []
     for one in _with_seeds(config, repeats):
         print(f"Repeat {len(runs) + 1} of {repeats}, seed {one.seed}")
@@ -63,6 +67,10 @@ def follow_repeats(
     """The part of a worker that is not the chief in `run_repeats`."""
     for one in _with_seeds(config, repeats):
         follow_experiment(one, splits, distribution)
+
+
+def _is_older(folder: Path) -> bool:
+    return holds_older_runs(folder, _OWN_NAMES)
 
 
 def _with_seeds(config: Config, repeats: int) -> list[Config]:

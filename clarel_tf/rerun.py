@@ -6,7 +6,7 @@ from typing import Any
 from clarel_tf import checksums, files
 from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
-from clarel_tf.experiment import data_fingerprints
+from clarel_tf.experiment import split_fingerprints
 from clarel_tf.full_evaluation import evaluate_fully
 from clarel_tf.model_files import load_model
 from clarel_tf.protocol import apply_protocol
@@ -27,7 +27,7 @@ def evaluate_run(
       (results, evaluation).
     """
     splits = apply_protocol(splits, config.protocol, config.class_division)
-    folder.check_data(data_fingerprints(config, splits))
+    folder.check_data(split_fingerprints(splits))
     results = checksums.read_json(folder.results_path, MAKE_AGAIN)
     calibration = checksums.read_json(folder.calibration_path, MAKE_AGAIN)
     with (

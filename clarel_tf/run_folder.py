@@ -1,18 +1,30 @@
 """The folder of a run: what is in it, and whether a command may go on with it."""
 
 import contextlib
-import shutil
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from clarel_tf import checksums, files
+from clarel_tf import checksums, files, ownership
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
 
 # What can be done about a file that nothing else in the folder can replace, and about one that can.
-BEGIN_ANEW = "put back a copy of it, or begin anew with --restart"
+BEGIN_ANEW = "put back a copy of it, or begin anew with --restart, which moves this run aside"
 MAKE_AGAIN = "delete it, and results.json if that is there: the training command makes them again"
+
+# Everything that a run writes, by its path in the folder.
+_OWN_FILES = re.compile(
+    r"config\.json|data\.json|evaluation\.json|results\.json|report\.html|word_vectors\.npz|"
+    r"validation/calibration\.json|validation/|"
+    r"(validation/)?("
+    r"checksums\.json|vocabulary\.txt|history\.csv|validation_curve\.csv|"
+    r"model\.keras(\.damaged)?|"
+    r"checkpoints/(step_\d{9}\.(npz|damaged))?|tensorboard/(events\.out\.tfevents\.[^/]*)?)"
+)
+# What took time to make: a run that has one of these is never deleted.
+_WORK = ("results.json", "model.keras", "calibration.json", "checkpoints/step_*.npz")
 
 
 class RunFolder:
@@ -20,7 +32,8 @@ class RunFolder:
 
     The final model, trained on trainval, lives in the folder itself: `vocabulary.txt`,
     `checkpoints/`, `history.csv`, `tensorboard/`, `model.keras`. The model that alpha was chosen
-    with has the same files below `validation/`.
+    with has the same files below `validation/`. `word_vectors.npz` has the vectors of all words
+    that either of them knows.
     """
 
     def __init__(self, path: str | Path):
@@ -31,6 +44,7 @@ class RunFolder:
         self.evaluation_path = self.path / "evaluation.json"
         self.report_path = self.path / "report.html"
         self.results_path = self.path / "results.json"
+        self.word_vectors_path = self.path / "word_vectors.npz"
         self._data_path = self.path / "data.json"
 
     @contextlib.contextmanager
@@ -38,66 +52,110 @@ class RunFolder:
         """Makes the folder, or checks that the run in it is this one, and keeps others out of it.
 
         Args:
-          restart: delete a run that is there instead of going on with it.
+          restart: move a run that is there aside instead of going on with it.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise ClarelError(f"run_dir {self.path} is a file, not a folder")
         with files.writing_in(self.path, "run_dir"):
+            # Before anything is written, the lock included.
+            ownership.check_claim(self.path, "run", "run_dir", is_older_run)
             self.path.mkdir(parents=True, exist_ok=True)
+            if restart:
+                self._move_aside()
             with files.only_process(self.path, "run_dir"):
-                self._claim(config, restart)
+                ownership.claim(self.path, "run", "run_dir", is_older_run)
+                self._take_over(config)
                 yield
 
-    def _claim(self, config: Config, restart: bool) -> None:
-        if self.config_path.exists():
-            # A run that failed before its first checkpoint has nothing to lose.
-            has_work = self.results_path.exists() or any(self.path.rglob("step_*.npz"))
-            if restart or not has_work:
-                self._clear()
-            else:
-                _refuse_changes(self.config_path, config)
-        elif any(not _is_of_a_killed_start(item.name) for item in self.path.iterdir()):
-            raise ClarelError(
-                f"run_dir {self.path} is not empty and holds no run; name a new folder"
+    def _take_over(self, config: Config) -> None:
+        """Goes on with the run in the folder, or begins one."""
+        if self._has_work():
+            _refuse_changes(self.config_path, config)
+        else:  # a run that failed before its first checkpoint has nothing to lose
+            ownership.delete_own(
+                self.path, _OWN_FILES, "run_dir", keep=(files.LOCK, ownership.MARK)
             )
-        if not self.config_path.exists():
             checksums.write_json(self.config_path, config.to_dict())
         self.validation.mkdir(exist_ok=True)
         for folder in (self.path, self.validation):
             files.remove_partial_files(folder)
 
-    def _clear(self) -> None:
-        """Deletes the run; config.json goes last, so that a broken deletion is still a run."""
-        for item in self.path.iterdir():
-            if item.name in (files.LOCK, self.config_path.name):
-                continue
-            shutil.rmtree(item) if item.is_dir() else item.unlink()
-        self.config_path.unlink()
+    def _has_work(self) -> bool:
+        return any(
+            next(folder.glob(name), None)
+            for folder in (self.path, self.validation)
+            for name in _WORK
+        )
+
+    def _move_aside(self) -> None:
+        """Leaves an empty folder in the place of a run."""
+        with files.only_process(self.path, "run_dir"):
+            if not self._has_work():
+                return
+            ownership.refuse_others(self.path, _OWN_FILES, "run_dir")
+            aside = ownership.move_aside(self.path)
+        print(f"The run that was in {self.path} is now in {aside}; delete that if you like.")
+
+    def begin_with(self, fingerprints: dict[str, Any]) -> None:
+        """Notes what data the run begins with; refuses to go on with other data.
+
+        Args:
+          fingerprints: of the splits by name, and of whatever else the result depends on.
+        """
+        if self._data_path.exists():
+            self.check_data(fingerprints)
+        else:
+            checksums.write_json(self._data_path, fingerprints)
 
     def check_data(self, fingerprints: dict[str, Any]) -> None:
-        """Refuses to go on with data that changed since the run began."""
-        if not self._data_path.exists():
-            checksums.write_json(self._data_path, fingerprints)
-        elif checksums.read_json(self._data_path, BEGIN_ANEW) != fingerprints:
+        """Refuses data that is not what the run began with; compares what is given."""
+        before = self.fingerprints()
+        if any(before.get(name) != value for name, value in fingerprints.items()):
             raise ClarelError(
                 f"the dataset or the word vectors are not those that the run in {self.path} began "
                 "with; name a new run_dir, or restart it"
             )
 
+    @property
+    def has_begun(self) -> bool:
+        """True if a run has noted its data here."""
+        return self._data_path.exists()
 
-def _is_of_a_killed_start(name: str) -> bool:
-    """Whether a file can be in the folder of a run that was killed before it had a config."""
-    return name in (files.LOCK, checksums.MANIFEST) or files.is_partial(name)
+    def fingerprints(self) -> dict[str, Any]:
+        """What `begin_with` noted."""
+        return checksums.read_json(self._data_path, BEGIN_ANEW)
+
+
+def is_older_run(folder: Path) -> bool:
+    """True for a run made before there were marks: its checksums vouch for its config."""
+    config = folder / "config.json"
+    try:
+        return config.is_file() and checksums.is_noted(config) and checksums.is_intact(config)
+    except ClarelError:
+        return False
 
 
 def _refuse_changes(config_path: Path, config: Config) -> None:
+    if not config_path.exists():
+        raise ClarelError(f"{config_path} is missing, but there is a run beside it; {BEGIN_ANEW}")
     old = Config.from_dict(checksums.read_json(config_path, BEGIN_ANEW))
     for section, field in settings():
         before, now = (
             getattr(getattr(c, section) if section else c, field.name) for c in (old, config)
         )
+        if field.name == "word_vectors" and before and now:
+            continue  # a file may move; what counts is its fingerprint
         if before != now:
             raise ClarelError(
                 f"{config_path} was made with {field.name}={before}, now it is {now}; "
-                "name a new --run_dir, or --restart to delete the old run"
+                "name a new --run_dir, or --restart to move the old run aside"
             )
+
+
+def holds_older_runs(folder: Path, own: re.Pattern[str]) -> bool:
+    """True for a folder of runs made before there were marks, with nothing else in it.
+
+    Args:
+      own: matches the names of the other things that belong there.
+    """
+    items = list(folder.iterdir())
+    runs = [item for item in items if is_older_run(item) or ownership.kind_of(item) == "run"]
+    return bool(runs) and all(item in runs or own.fullmatch(item.name) for item in items)

@@ -42,13 +42,17 @@ Ask it, by REST (gRPC is on port 8500):
 
 | model | signature | in | out |
 |---|---|---|---|
-| image_embedder | serving_default | image_features [B, {width}] | embedding |
-| text_embedder | serving_default | text [B] | embedding |
+| image_embedder | serving_default | image_features [B, {width}] | embedding [B, E]* |
+| text_embedder | serving_default | text [B] | embedding [B, E]* |
 | prototype_classifier | serving_default | image_features | an answer |
 | | classify_with_alpha | image_features, alpha [B] | an answer |
 | | classify_with_new_classes | image_features, sentences [S], class_names [S] | an answer |
-| | classify_with_prototypes | image_features, prototypes [N, E], class_names [N] | an answer |
-| | embed_prototypes | sentences [S], class_names [S] | class_name [N], prototype [N, E] |
+| | classify_with_prototypes | image_features, prototypes [N, E], class_names [N] | an answer* |
+| | embed_prototypes | sentences [S], class_names [S] | class_name [N], prototype [N, E]* |
+
+`*` and `export_id`, one for each row, the same for the three models of one export. A server loads
+new versions one model after the other, and embeddings of two exports do not belong together:
+compare the ids before you compare embeddings.
 
 An answer is class_name, distance and probability [B, {k}], nearest first, and accepted [B].
 `accepted` is false where even the best class is too far away to be believed. In

@@ -4,17 +4,19 @@ import csv
 import io
 import itertools
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from clarel_tf import checksums, files
+from clarel_tf import checksums, files, ownership
 from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
-from clarel_tf.run_folder import MAKE_AGAIN, RunFolder
+from clarel_tf.run_folder import MAKE_AGAIN, RunFolder, holds_older_runs
 
 # Settings that runs are repeated with: their values are averaged over, not compared.
 REPEATED = ("seed", "class_division")
+_OWN_NAMES = re.compile(r"configs|sweep\.csv|(validation|ablation)\.md|[^/]*\.png")
 MEASURES = ("zsl", "u0", "s0", "h0", "alpha", "u", "s", "h", "ausuc")
 
 
@@ -77,6 +79,15 @@ def _around(base: Config, grid: dict[str, list[Any]]) -> Iterator[dict[str, Any]
 def compared(grid: dict[str, list[Any]]) -> list[str]:
     """The settings of a grid that are compared with each other."""
     return [key for key in grid if key not in REPEATED]
+
+
+def claim_sweep_dir(sweep_dir: Path) -> None:
+    """Makes the folder of a sweep; refuses one that holds anything else."""
+
+    def is_older(folder: Path) -> bool:
+        return holds_older_runs(folder, _OWN_NAMES)
+
+    ownership.make(sweep_dir, "sweep", "sweep_dir", is_older)
 
 
 def collect(

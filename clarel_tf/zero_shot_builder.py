@@ -12,7 +12,7 @@ from tensorflow_datasets.core.download.download_manager import NonMatchingChecks
 
 from clarel_tf import files
 from clarel_tf.array_files import checked_features, read_mat, read_npz
-from clarel_tf.dataset_format import OptionalConfigs, example_features
+from clarel_tf.dataset_format import MarkedBuild, OptionalConfigs, example_features
 from clarel_tf.errors import ClarelError
 from clarel_tf.raw_archives import read_zip_member
 from clarel_tf.zero_shot_captions import match_images, read_captions
@@ -41,7 +41,9 @@ class RawData(NamedTuple):
     splits: dict[str, np.ndarray]
 
 
-class ZeroShotBuilder(OptionalConfigs, tfds.core.GeneratorBasedBuilder, skip_registration=True):
+class ZeroShotBuilder(
+    MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder, skip_registration=True
+):
     """Base of the builders; a subclass names its files.
 
     Attributes:

@@ -35,19 +35,19 @@ def test_the_same_config_may_go_on_and_another_may_not(tmp_path):
 def test_a_run_that_failed_at_once_does_not_claim_its_folder(tmp_path):
     folder = RunFolder(tmp_path / "run")
     open_and_close(folder, Config(seed=4))
-    folder.check_data({"train": "aa"})
+    folder.begin_with({"train": "aa"})
     open_and_close(folder, Config(seed=5))
-    folder.check_data({"train": "bb"})
+    folder.begin_with({"train": "bb"})
     assert '"seed": 5' in folder.config_path.read_text()
 
 
-def test_restart_deletes_a_run_but_nothing_else(tmp_path):
+def test_restart_begins_anew_and_touches_nothing_else(tmp_path):
     folder = make_run(tmp_path / "run")
     (folder.path / "results.json").write_text("{}")
     open_and_close(folder, Config(seed=1), restart=True)
     assert not folder.results_path.exists() and not list(folder.path.rglob("*.npz"))
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ClarelError, match="holds no run"):
+    with pytest.raises(ClarelError, match=r"not made by clarel_tf: it holds notes\.txt, run"):
         open_and_close(RunFolder(tmp_path), restart=True)
     assert (tmp_path / "notes.txt").exists()
 
@@ -69,10 +69,10 @@ def test_a_damaged_config_is_named(tmp_path):
 
 def test_other_data_is_refused(tmp_path):
     folder = make_run(tmp_path / "run")
-    folder.check_data({"train": {"images": "aa"}})
-    folder.check_data({"train": {"images": "aa"}})
+    folder.begin_with({"train": {"images": "aa"}})
+    folder.begin_with({"train": {"images": "aa"}})
     with pytest.raises(ClarelError, match="not those that the run"):
-        folder.check_data({"train": {"images": "bb"}})
+        folder.begin_with({"train": {"images": "bb"}})
 
 
 def test_a_second_process_is_kept_out(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow_datasets as tfds
 
-from clarel_tf.dataset_format import example_features
+from clarel_tf.dataset_format import MarkedBuild, example_features
 
 from . import world as demo_world
 
@@ -11,7 +11,7 @@ TRAIN_CLASSES, VALIDATION_CLASSES, UNSEEN_CLASSES = 50, 15, 15
 IMAGES_PER_CLASS = 30
 
 
-class Builder(tfds.core.GeneratorBasedBuilder):
+class Builder(MarkedBuild, tfds.core.GeneratorBasedBuilder):
     """Generates the demo dataset; nothing is downloaded."""
 
     VERSION = tfds.core.Version("1.0.0")

@@ -3,14 +3,14 @@
 import numpy as np
 import tensorflow_datasets as tfds
 
-from clarel_tf.dataset_format import SPLITS, OptionalConfigs, example_features
+from clarel_tf.dataset_format import SPLITS, MarkedBuild, OptionalConfigs, example_features
 from clarel_tf.errors import ClarelError
 from clarel_tf.pairs_features import read_features
 from clarel_tf.pairs_folder import PairsFolder, make_example, read_folder
 from clarel_tf.pairs_table import TRAINVAL_SPLITS, read_rows
 
 
-class Builder(OptionalConfigs, tfds.core.GeneratorBasedBuilder):
+class Builder(MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
     """Reads a folder of the user; see README.md for what it must hold."""
 
     VERSION = tfds.core.Version("1.0.0")
