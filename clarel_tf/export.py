@@ -23,6 +23,7 @@ from clarel_tf.embedding import embed_captions, embed_split
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation import queries_from
 from clarel_tf.export_versions import (
+    EMBED_WITH_ID,
     MODELS,
     check_model_folders,
     checksums_path,
@@ -136,14 +137,24 @@ def _image_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:
     def embed(image_features):
         return {"embedding": embed_images(model, image_features)}
 
-    return {"serving_default": (_with_id(embed, export_id), [_features(model)])}
+    return _plain_and_with_id(embed, export_id, [_features(model)])
 
 
 def _text_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:
     def embed(text):
         return {"embedding": embed_texts(model, text)}
 
-    return {"serving_default": (_with_id(embed, export_id), [_strings("text")])}
+    return _plain_and_with_id(embed, export_id, [_strings("text")])
+
+
+def _plain_and_with_id(
+    embed: Callable[..., Answer], export_id: str, signature: list[tf.TensorSpec]
+) -> dict[str, Endpoint]:
+    """The signatures of an embedder; one output alone is what plain callers count on."""
+    return {
+        "serving_default": (embed, signature),
+        EMBED_WITH_ID: (_with_id(embed, export_id), signature),
+    }
 
 
 def _with_id(function: Callable[..., Answer], export_id: str) -> Callable[..., Answer]:

@@ -11,6 +11,8 @@ from clarel_tf.errors import ClarelError, brief
 
 # The order in which a new version appears: the classifier last, which needs none of the others.
 MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
+# The signature of an embedder whose answers say which export they are of.
+EMBED_WITH_ID = "embed_with_id"
 _OWN_NAMES = re.compile(rf"{'|'.join(MODELS)}|models\.config|SERVING\.md|\.lock|\.staging")
 
 

@@ -42,15 +42,17 @@ Ask it, by REST (gRPC is on port 8500):
 
 | model | signature | in | out |
 |---|---|---|---|
-| image_embedder | serving_default | image_features [B, {width}] | embedding [B, E]* |
-| text_embedder | serving_default | text [B] | embedding [B, E]* |
+| image_embedder | serving_default | image_features [B, {width}] | embedding [B, E] |
+| | embed_with_id | image_features [B, {width}] | embedding [B, E]* |
+| text_embedder | serving_default | text [B] | embedding [B, E] |
+| | embed_with_id | text [B] | embedding [B, E]* |
 | prototype_classifier | serving_default | image_features | an answer |
 | | classify_with_alpha | image_features, alpha [B] | an answer |
 | | classify_with_new_classes | image_features, sentences [S], class_names [S] | an answer |
 | | classify_with_prototypes | image_features, prototypes [N, E], class_names [N] | an answer* |
 | | embed_prototypes | sentences [S], class_names [S] | class_name [N], prototype [N, E]* |
 
-`*` and `export_id`, one for each row, the same for the three models of one export. A server loads
+* and `export_id`, one for each row, the same for the three models of one export. A server loads
 new versions one model after the other, and embeddings of two exports do not belong together:
 compare the ids before you compare embeddings.
 

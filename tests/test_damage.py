@@ -80,7 +80,10 @@ def test_a_damaged_model_is_noticed_and_written_again(run_dir, splits, small_con
         load_model(path)
     (run_dir / "results.json").unlink()
     run_experiment(small_config, splits, run_dir, NAMES)
-    assert "model.keras is damaged; now model.keras.damaged, and written again" in capsys.readouterr().err
+    assert (
+        "model.keras is damaged; now model.keras.damaged, and written again"
+        in capsys.readouterr().err
+    )
     np.testing.assert_array_equal(load_model(path).embed_texts(["a red bird"]), expected)
 
 

@@ -13,6 +13,7 @@ from clarel_tf import ownership
 from clarel_tf.errors import ClarelError
 from clarel_tf.export import export_run
 from clarel_tf.export_versions import (
+    EMBED_WITH_ID,
     MODELS,
     is_older_export,
     newest_version,
@@ -135,8 +136,8 @@ def test_the_models_of_an_export_carry_its_id(exported_run, finished_run, splits
     loaded = {model: tf.saved_model.load(str(exported_run / model / "1")) for model in MODELS}
     classifier = loaded["prototype_classifier"].signatures
     answers = [
-        loaded["image_embedder"].signatures["serving_default"](image_features=features),
-        loaded["text_embedder"].signatures["serving_default"](text=names),
+        loaded["image_embedder"].signatures[EMBED_WITH_ID](image_features=features),
+        loaded["text_embedder"].signatures[EMBED_WITH_ID](text=names),
         classifier["embed_prototypes"](sentences=names, class_names=names),
         classifier["classify_with_prototypes"](
             image_features=features, prototypes=tf.zeros([2, 16]), class_names=names
@@ -147,10 +148,17 @@ def test_the_models_of_an_export_carry_its_id(exported_run, finished_run, splits
         ids |= set(answer["export_id"].numpy().tolist())
     assert len(ids) == 1
     assert "export_id" not in classifier["serving_default"](image_features=features)
+    for model, inputs in (
+        ("image_embedder", {"image_features": features}),
+        ("text_embedder", {"text": names}),
+    ):
+        signatures = loaded[model].signatures
+        (alone,) = signatures["serving_default"](**inputs).values()
+        np.testing.assert_array_equal(alone, signatures[EMBED_WITH_ID](**inputs)["embedding"])
     model, results = load_model(finished_run / "model.keras"), finished_run / "results.json"
     export_run(model, splits, NAMES, read_json(results), tmp_path / "again")
     again = tf.saved_model.load(str(tmp_path / "again" / "text_embedder" / "1"))
-    answer = again.signatures["serving_default"](text=tf.constant(["a"]))
+    answer = again.signatures[EMBED_WITH_ID](text=tf.constant(["a"]))
     assert answer["export_id"].numpy()[0] not in ids
 
 
