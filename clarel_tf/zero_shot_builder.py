@@ -1,6 +1,5 @@
 """The TFDS builder that CUB and Flowers share: public files in, six splits out."""
 
-import io
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -165,8 +164,8 @@ class ZeroShotBuilder(OptionalConfigs, tfds.core.GeneratorBasedBuilder, skip_reg
         if not archive.is_file():
             archive = self._fetch(dl_manager, unpacked)
         member = f"{self.SPLITS_FOLDER}/{file_name}"
-        contents: io.BytesIO = read_zip_member(archive, member)
-        return read_mat(contents, wanted, f"{archive}: {member}"), f"{archive}: {member}"
+        name, packed = f"{archive}: {member}", read_zip_member(archive, member)
+        return read_mat(packed.contents, wanted, name, packed.compressed), name
 
     def _fetch(self, dl_manager, unpacked: Path) -> Path:
         try:
