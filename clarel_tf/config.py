@@ -11,36 +11,50 @@ from clarel_tf.decision_rule import DecisionRule
 from clarel_tf.errors import ClarelError
 from clarel_tf.setting import check, convert, setting
 
+# Names of checkpoints have nine digits.
+MOST_STEPS = 999_999_999
+# Nothing that fits on one machine is wider.
+_WIDEST = 65_536
+# What multiplies distances, losses or gradients: beyond this, float32 has nothing left for them.
+_HEAVIEST = 1e6
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
     """The two towers."""
 
-    embedding_size: int = setting(1024, "width of the joint image-text space", low=1)
+    embedding_size: int = setting(1024, "width of the joint image-text space", low=1, high=_WIDEST)
     image_dropout: float = setting(0.25, "dropout on the image features", low=0, high=0.95)
     feature_power: float = setting(
         1.0, "image features are raised to this power, their signs kept", above=0, high=1
     )
     text_dropout: float = setting(0.25, "dropout before the text head", low=0, high=0.95)
-    max_tokens: int = setting(30, "a caption is cut after this many tokens", low=1)
-    min_word_count: int = setting(1, "rarer words of the training split become unknown", low=1)
+    max_tokens: int = setting(30, "a caption is cut after this many tokens", low=1, high=_WIDEST)
+    min_word_count: int = setting(
+        1, "rarer words of the training split become unknown", low=1, high=10**9
+    )
     word_size: int = setting(
-        300, "width of learned word embeddings (a vector file brings its own)", low=1
+        300, "width of learned word embeddings (a vector file brings its own)", low=1, high=_WIDEST
     )
     tune_word_vectors: bool = setting(
         False, "train on the vectors of the file instead of freezing them"
     )
-    filters: tuple[int, ...] = setting((128, 256), "filters of the two residual blocks", low=1)
-    lstm_units: int = setting(512, "LSTM units in each direction", low=1)
+    filters: tuple[int, ...] = setting(
+        (128, 256), "filters of the two residual blocks", low=1, high=_WIDEST
+    )
+    lstm_units: int = setting(512, "LSTM units in each direction", low=1, high=_WIDEST)
     text_pooling: str = setting(
         "mean",
         "the LSTM's outputs over time: their mean, or mean and maximum side by side",
         choices=("mean", "mean_max"),
     )
     batch_norm_momentum: float = setting(0.95, "decay of the moving statistics", low=0, high=1)
-    batch_norm_epsilon: float = setting(1e-6, "added to the variance", above=0)
+    batch_norm_epsilon: float = setting(1e-6, "added to the variance", above=0, high=_HEAVIEST)
     l2: float = setting(
-        0.001, "adds l2/2 * sum(w^2) over convolution kernels and batch-norm gamma, beta", low=0
+        0.001,
+        "adds l2/2 * sum(w^2) over convolution kernels and batch-norm gamma, beta",
+        low=0,
+        high=_HEAVIEST,
     )
 
 
@@ -56,7 +70,7 @@ class LossConfig:
         False, "leave other instances of the same class out of the negatives"
     )
     distance_scale: float = setting(
-        1.0, "distances are multiplied by this in the retrieval terms", above=0
+        1.0, "distances are multiplied by this in the retrieval terms", above=0, high=_HEAVIEST
     )
     mixture_share: float = setting(
         0.0,
@@ -76,49 +90,60 @@ class LossConfig:
 class TrainingConfig:
     """The optimisation of one phase."""
 
-    steps: int = setting(150_000, "batches to train in each of the two phases", low=1)
+    steps: int = setting(
+        150_000, "batches to train in each of the two phases", low=1, high=MOST_STEPS
+    )
     equal_passes: bool = setting(
         False,
         "the second phase passes over its larger split as often as the first over its own, "
         "which takes more steps",
     )
-    batch_size: int = setting(32, "instances in a batch", low=1)
+    batch_size: int = setting(32, "instances in a batch", low=1, high=10**6)
     captions: int = setting(
-        0, "captions drawn for an instance at each step (0: all of them)", low=0
+        0, "captions drawn for an instance at each step (0: all of them)", low=0, high=10**6
     )
     instances_per_class: int = setting(
-        0, "draw classes, each with this many instances (0: draw instances)", low=0
+        0, "draw classes, each with this many instances (0: draw instances)", low=0, high=10**6
     )
     similar_classes: float = setting(
         0.0,
         "how much more often classes that look alike meet in a batch, in units of log-odds for a "
         "standard deviation of their similarity (0: any classes; needs instances_per_class)",
         low=0,
+        high=1000,
     )
     word_dropout: float = setting(
         0.0, "share of the words that a step sees as unknown words", low=0, high=0.95
     )
     optimizer: str = setting("sgd", "optimiser", choices=("sgd", "adam"))
-    learning_rate: float = setting(0.1, "learning rate at its highest", above=0)
+    learning_rate: float = setting(0.1, "learning rate at its highest", above=0, high=_HEAVIEST)
     momentum: float = setting(0.9, "momentum of SGD", low=0, high=0.9999)
-    clip_norm: float = setting(1.0, "clip each variable's gradient to this norm (0: off)", low=0)
+    clip_norm: float = setting(
+        1.0, "clip each variable's gradient to this norm (0: off)", low=0, high=1e9
+    )
     schedule: str = setting(
         "staircase", "learning-rate schedule", choices=("staircase", "cosine", "constant")
     )
-    decay_every: int = setting(50_000, "staircase: steps between two decays", low=1)
+    decay_every: int = setting(
+        50_000, "staircase: steps between two decays", low=1, high=MOST_STEPS
+    )
     decay_factor: float = setting(0.1, "staircase: factor of each decay", above=0, high=1)
-    warmup_steps: int = setting(0, "cosine: steps of linear warm-up", low=0)
+    warmup_steps: int = setting(0, "cosine: steps of linear warm-up", low=0, high=MOST_STEPS)
     operations_at_once: int = setting(
         1,
         "operations that share the cores: with 2 the directions of the LSTM run side by side, "
         "which suits narrow towers",
         low=1,
+        high=1024,
     )
-    log_every: int = setting(100, "steps between two rows of history.csv", low=1)
+    log_every: int = setting(100, "steps between two rows of history.csv", low=1, high=MOST_STEPS)
     evaluate_every: int = setting(
-        0, "steps between two looks at the validation splits in the first phase (0: none)", low=0
+        0,
+        "steps between two looks at the validation splits in the first phase (0: none)",
+        low=0,
+        high=MOST_STEPS,
     )
-    checkpoint_every: int = setting(500, "steps between two checkpoints", low=1)
+    checkpoint_every: int = setting(500, "steps between two checkpoints", low=1, high=MOST_STEPS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,12 +175,14 @@ class Config:
         "weight of the image head's log-probability in the distance to a known class "
         "(0: captions alone decide, as in the paper)",
         low=0,
+        high=_HEAVIEST,
     )
     discriminant_evidence: float = setting(
         0.0,
         "how much linear discriminants of the known classes move the distances to all classes, as "
         "a share of how distances vary (0: not at all, as in the paper)",
         low=0,
+        high=_HEAVIEST,
     )
     word_vectors: str = setting(
         "", "word2vec, GloVe or fastText file, plain or .gz (empty: embeddings are learned)"

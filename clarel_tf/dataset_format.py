@@ -1,8 +1,9 @@
-"""What every dataset of this project looks like: its features, and draws that never change."""
+"""What every dataset of this project looks like: its features, its names, draws without change."""
 
 import contextlib
 import hashlib
 import os
+import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from clarel_tf import ownership
+from clarel_tf.errors import ClarelError
 
 SPLITS = ("train", "val_seen", "val_unseen", "trainval", "test_seen", "test_unseen")
 BUILD_KIND = "dataset"  # in the mark of a dataset's folder
@@ -50,6 +52,41 @@ class MarkedBuild:
             if "://" not in os.fspath(self.data_path):  # a bucket has no locks
                 stack.enter_context(ownership.marked_while_used(Path(self.data_path), BUILD_KIND))
             super()._download_and_prepare(*args, **kwargs)
+
+
+def checked_name(name: str, place: str) -> str:
+    """The name of a class or an image, if it survives being a line of a text file.
+
+    This is how TFDS keeps the names of classes. It strips the lines and drops blank ones, so that
+    all later names would move up by one.
+
+    Args:
+      place: where the name stands, for messages.
+    """
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError as error:  # half of a surrogate pair, or bytes that are not UTF-8
+        raise ClarelError(f"{place} holds a character that is not Unicode; rename it") from error
+    if not name.strip():
+        raise ClarelError(f"{place} is empty or blank; give it a name")
+    if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name):
+        raise ClarelError(f"{place} holds a line break or another control character; remove it")
+    if name != name.strip():
+        raise ClarelError(f"{place} begins or ends with a space; remove it")
+    return name
+
+
+def checked_class_names(names: Sequence[str], place: str) -> list[str]:
+    """The names of all classes, each one as above and all different."""
+    first: dict[str, int] = {}
+    for number, name in enumerate(names, 1):
+        checked_name(name, f"{place}: the name of class {number}, {name!r},")
+        if first.setdefault(name, number) != number:
+            raise ClarelError(
+                f"{place}: classes {first[name]} and {number} have the same name {name!r}; "
+                "rename one of them"
+            )
+    return list(names)
 
 
 class OptionalConfigs:

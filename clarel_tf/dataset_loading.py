@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import hashlib
+import json
 import os
 import re
 import sys
@@ -169,7 +170,23 @@ def load_splits(
 
 def class_names(builder: tfds.core.DatasetBuilder) -> list[str]:
     """Names of the classes, in the order of their labels."""
-    return builder.info.features["label"].names
+    label = builder.info.features["label"]
+    if not builder.is_prepared():
+        return label.names
+    try:
+        # This file has the number of classes that were built; another has their names.
+        content = json.loads((builder.data_path / "features.json").read_text())
+        built = tfds.features.FeatureConnector.from_json(content)["label"].num_classes
+    except Exception as error:  # TFDS, its protocol buffers and file systems raise what they like
+        raise ClarelError(
+            f"cannot read {builder.data_path}/features.json ({brief(error)}); {_BUILD_AGAIN}"
+        ) from error
+    if built != len(label.names):
+        raise ClarelError(
+            f"the dataset in {builder.data_path} has {built} classes, but label.labels.txt has "
+            f"{len(label.names)} names; {_BUILD_AGAIN}"
+        )
+    return label.names
 
 
 def _load_intact_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:

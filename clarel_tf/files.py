@@ -1,4 +1,4 @@
-"""Writing files so that a killed process leaves the old file or the new one, never half of one."""
+"""Writes files so that a killed process leaves the old one or the new one; reads regular files."""
 
 import contextlib
 import errno
@@ -7,14 +7,22 @@ import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from clarel_tf.errors import ClarelError
 
 LOCK = ".lock"
 _PARTIAL = re.compile(r"\.\d+\.partial\..+", re.DOTALL)
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 # What a disk can have against a write. TensorFlow gives the words alone, in errors of its own.
 _DISK_TROUBLE = tuple(
     os.strerror(code)
@@ -59,12 +67,42 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json_text(value))
 
 
+def open_regular(path: str | Path) -> BinaryIO:
+    """Opens a file for reading bytes; folders, pipes, sockets and devices are refused by name.
+
+    A pipe would wait for ever, a device may never end. OSError where the file cannot be opened.
+
+    Args:
+      path: may be on a remote file system (a path of TFDS with "://"), which is not looked at.
+    """
+    if not isinstance(path, str) and "://" in os.fspath(path):
+        return path.open("rb")
+    try:
+        kind = stat.S_IFMT(os.stat(path).st_mode)
+    except ValueError as error:  # a NUL character, or half of a surrogate pair
+        raise ClarelError(f"{os.fspath(path)!r} cannot be the name of a file") from error
+    if kind != stat.S_IFREG:
+        what = _KINDS.get(kind, "something special")
+        raise ClarelError(f"{path} is {what}, not a file; give the name of a regular file")
+    return open(path, "rb")
+
+
+def read_regular(path: str | Path) -> bytes:
+    """The contents of a file that `open_regular` opens."""
+    with open_regular(path) as handle:
+        return handle.read()
+
+
 def read_json(path: Path) -> Any:
     """Reads a JSON file, naming the file when it is not one."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(read_regular(path).decode("utf-8"))
     except OSError as error:
         raise ClarelError(f"cannot read {path}: {error.strerror}") from error
+    except RecursionError as error:
+        raise ClarelError(
+            f"{path} nests lists or objects too deeply; no file of this project does"
+        ) from error
     except ValueError as error:
         raise ClarelError(f"{path} is not valid JSON ({error}); it may be damaged") from error
 
@@ -135,7 +173,7 @@ def only_process(folder: Path, what: str, wait: bool = False) -> Iterator[None]:
 def sha256(path: str | Path) -> str:
     """The SHA-256 of a whole file, in hexadecimal."""
     digest = hashlib.sha256()
-    with open(path, "rb") as handle:
+    with open_regular(path) as handle:
         while block := handle.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
@@ -145,7 +183,7 @@ def file_fingerprint(path: str | Path) -> str:
     """A hash of the size, the beginning and the end of a file, which may have gigabytes."""
     edge = 1 << 20
     try:
-        with open(path, "rb") as handle:
+        with open_regular(path) as handle:
             size = os.fstat(handle.fileno()).st_size
             digest = hashlib.sha256(str(size).encode() + handle.read(edge))
             handle.seek(max(0, size - edge))

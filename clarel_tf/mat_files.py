@@ -2,12 +2,16 @@
 
 SciPy's reader is compiled code that a damaged file can make crash the whole process; this one reads
 the little that public datasets use, and every size in the file is compared with what is there.
+Elements are read one at a time, so that a file of very many tiny ones takes no more memory than
+the file expands to.
 """
 
+import itertools
 import math
 import struct
 import zlib
 from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +24,11 @@ _DTYPES = {
 }
 _ENCODINGS = {1: "latin-1", 2: "latin-1", 4: "utf-16", _UTF8: "utf-8", 17: "utf-16"}
 _COMPLEX = 0x0800
-_DEEPEST = 4  # cells in cells
+_MOST_CELLS = 1 << 20  # of all lists of a file
+_SMALLEST_CELL = 48  # bytes: its own head, flags, dimensions and an empty name
+_LONGEST_NAME = 1 << 10  # bytes; MATLAB allows 63
+_MOST_DIMENSIONS = 32
+_PIECE = 1 << 14  # bytes that are expanded at a time
 
 
 class Version73Error(ValueError):
@@ -35,34 +43,56 @@ def read_variables(data: bytes, wanted: Collection[str], most: int) -> dict[str,
       most: how many bytes its compressed variables may expand to.
 
     Returns:
-      Numbers in the type they are stored in, cells and text as arrays of objects.
+      Numbers in the type they are stored in, text and lists of text as arrays of strings.
     """
     if data[:10] == b"MATLAB 7.3":
         raise Version73Error
     order = {b"IM": "<", b"MI": ">"}.get(bytes(data[126:128]))
     if order is None:
         raise ValueError("it has no header")
-    variables = {}
+    variables: dict[str, np.ndarray] = {}
+    cells = 0
     for kind, content in _elements(memoryview(data)[128:], order):
         if kind == _COMPRESSED:
-            content = _expanded(content, most)
+            content = _expanded(content, order, most)
             most -= len(content)
-            [(kind, content)] = _elements(content, order)
+            kind, content = next(_elements(content, order))
         if kind == _MATRIX:
-            name, array = _read_matrix(content, order, wanted)
-            if array is not None:
-                variables[name] = array
+            head, parts = _read_head(content, order)
+            if head.name in wanted:
+                variables[head.name] = array = _read_array(head, parts, order)
+                cells += array.size if array.dtype == object else 0
+                if cells > _MOST_CELLS:
+                    raise ValueError(f"more than {_MOST_CELLS} cells")
     return variables
 
 
-def _expanded(content: memoryview, most: int) -> memoryview:
+def _expanded(content: memoryview, order: str, most: int) -> memoryview:
+    """The one element that is compressed in `content`; OverflowError if it is too large."""
     inflate = zlib.decompressobj()
-    expanded = inflate.decompress(content, max(most, 1))
-    if inflate.unconsumed_tail:
+    head = inflate.decompress(content[:_PIECE], 8)
+    if len(head) < 8:
+        raise ValueError("a variable is cut off")
+    kind, size = struct.unpack(f"{order}II", head)
+    # As large as it says that it is, and with the padding behind it.
+    size = 8 if kind >> 16 else -(-(8 + size) // 8) * 8
+    if size > most:
         raise OverflowError
+    expanded = bytearray(size)
+    expanded[:8] = head
+    at, source = 8, inflate.unconsumed_tail
+    for start in range(_PIECE, len(content) + _PIECE, _PIECE):
+        piece = inflate.decompress(source, size - at + 1)
+        if len(piece) > size - at:
+            raise ValueError("a variable goes on behind its end")
+        expanded[at : at + len(piece)] = piece
+        at += len(piece)
+        if inflate.eof:
+            break
+        source = content[start : start + _PIECE]
     if not inflate.eof:  # only there has zlib compared the checksum
         raise ValueError("a variable has no end")
-    return memoryview(expanded)
+    return memoryview(expanded)[:at]
 
 
 def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
@@ -84,50 +114,80 @@ def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
         at = start + size if kind == _COMPRESSED else -(-(start + size) // 8) * 8
 
 
-def _read_matrix(
-    data: memoryview, order: str, wanted: Collection[str] | None, depth: int = 0
-) -> tuple[str, np.ndarray | None]:
-    """Name and contents of an array; None if it is not wanted. All are if `wanted` is None."""
-    parts = list(_elements(data, order))
-    if len(parts) < 3 or len(parts[0][1]) < 8:
+class _Head(NamedTuple):
+    """What an array says of itself: its class, shape, name, and how many bytes its parts have."""
+
+    kind: int
+    shape: tuple[int, ...]
+    name: str
+    size: int
+
+
+_Parts = Iterator[tuple[int, memoryview]]
+
+
+def _read_head(data: memoryview, order: str) -> tuple[_Head, _Parts]:
+    """The head of an array, and its parts, which have not been looked at."""
+    elements = _elements(data, order)
+    head = [content for _, content in itertools.islice(elements, 3)]
+    if len(head) < 3 or len(head[0]) < 8:
         raise ValueError("an array without a head")
-    (flags,) = struct.unpack_from(f"{order}I", parts[0][1])
-    shape = tuple(np.frombuffer(parts[1][1], f"{order}i4").tolist())
-    name = bytes(parts[2][1]).decode("latin-1")
-    if wanted is not None and name not in wanted:
-        return name, None
+    if len(head[1]) > 4 * _MOST_DIMENSIONS or len(head[2]) > _LONGEST_NAME:
+        raise ValueError("an array with too many dimensions or too long a name")
+    (flags,) = struct.unpack_from(f"{order}I", head[0])
+    shape = tuple(np.frombuffer(head[1], f"{order}i4").tolist())
+    name = bytes(head[2]).decode("latin-1")
     if len(shape) < 2 or min(shape) < 0 or flags & _COMPLEX:
         raise ValueError(f"{name!r} has shape {shape}, or is complex")
-    kind, count, contents = flags & 0xFF, math.prod(shape), parts[3:]
-    if kind == _CELL:
-        return name, _read_cells(contents, shape, count, order, depth)
-    if len(contents) != 1:
-        raise ValueError(f"{name!r} has {len(contents)} parts")
-    [(stored, content)] = contents
-    if kind == _CHAR and stored in _ENCODINGS and shape[0] <= 1:
-        encoding = _ENCODINGS[stored]
-        encoding += {"<": "-le", ">": "-be"}[order] if encoding == "utf-16" else ""
-        return name, np.array([bytes(content).decode(encoding)], object)
-    if kind in _NUMBERS and stored in _DTYPES:
-        values = np.frombuffer(content, f"{order}{_DTYPES[stored]}")
-        if values.size != count:
-            raise ValueError(f"{name!r} has {values.size} numbers and shape {shape}")
-        return name, values.reshape(shape, order="F")
-    raise ValueError(f"{name!r} is neither numbers nor text nor a list of them")
+    return _Head(flags & 0xFF, shape, name, len(data)), elements
 
 
-def _read_cells(
-    contents: list[tuple[int, memoryview]],
-    shape: tuple[int, ...],
-    count: int,
-    order: str,
-    depth: int,
-) -> np.ndarray:
-    if len(contents) != count or depth >= _DEEPEST:
-        raise ValueError(f"{len(contents)} cells in a list of shape {shape}")
+def _read_array(head: _Head, parts: _Parts, order: str) -> np.ndarray:
+    """The contents of an array."""
+    name, count = head.name, math.prod(head.shape)
+    if head.kind == _CELL:
+        return _read_cells(head, parts, count, order).reshape(head.shape, order="F")
+    if head.kind == _CHAR:
+        return np.array([_read_text(head, parts, order)], object)
+    stored, content = _only(parts, name)
+    if head.kind not in _NUMBERS or stored not in _DTYPES:
+        raise ValueError(f"{name!r} is neither numbers nor text nor a list of text")
+    values = np.frombuffer(content, f"{order}{_DTYPES[stored]}")
+    if values.size != count:
+        raise ValueError(f"{name!r} has {values.size} numbers and shape {head.shape}")
+    return values.reshape(head.shape, order="F")
+
+
+def _read_cells(head: _Head, parts: _Parts, count: int, order: str) -> np.ndarray:
+    """The strings of a list, object [count]."""
+    if count > min(_MOST_CELLS, head.size // _SMALLEST_CELL):
+        raise ValueError(f"a list of shape {head.shape} in {head.size} bytes")
     cells = np.empty(count, object)
-    for number, (kind, content) in enumerate(contents):
-        if kind != _MATRIX:
-            raise ValueError("a cell that is no array")
-        cells[number] = _read_matrix(content, order, None, depth + 1)[1]
-    return cells.reshape(shape, order="F")
+    number = -1
+    for number, (kind, content) in enumerate(itertools.islice(parts, count + 1)):
+        if kind != _MATRIX or number == count:
+            raise ValueError(f"a list of {count} cells has another part")
+        cell, inner = _read_head(content, order)
+        if cell.kind != _CHAR:
+            raise ValueError(f"{head.name!r} is a list of other things than text")
+        cells[number] = _read_text(cell, inner, order)
+    if number != count - 1:
+        raise ValueError(f"{number + 1} cells in a list of shape {head.shape}")
+    return cells
+
+
+def _read_text(head: _Head, parts: _Parts, order: str) -> str:
+    stored, content = _only(parts, head.name)
+    if stored not in _ENCODINGS or head.shape[0] > 1:
+        raise ValueError(f"{head.name!r} is text of another kind than one line")
+    encoding = _ENCODINGS[stored]
+    encoding += {"<": "-le", ">": "-be"}[order] if encoding == "utf-16" else ""
+    return bytes(content).decode(encoding)
+
+
+def _only(parts: _Parts, name: str) -> tuple[int, memoryview]:
+    """The one part of an array that is not a list."""
+    found = list(itertools.islice(parts, 2))
+    if len(found) != 1:
+        raise ValueError(f"{name!r} has no contents, or more than one part")
+    return found[0]

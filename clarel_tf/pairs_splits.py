@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from clarel_tf import files
 from clarel_tf.dataset_format import stable_order
 from clarel_tf.errors import ClarelError
 from clarel_tf.pairs_table import ROW_SPLITS, TRAINVAL_SPLITS
@@ -32,7 +33,7 @@ def read_shares(path: Path) -> SplitShares:
     if not path.exists():
         return SplitShares()
     try:
-        values = json.loads(path.read_bytes().decode("utf-8-sig"))
+        values = json.loads(files.read_regular(path).decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise ClarelError(f"{path} is not valid JSON ({error})") from error
     except OSError as error:

@@ -6,10 +6,11 @@ Two forms are read: CSV with a header, and JSON lines. Nothing but the current r
 import csv
 import dataclasses
 import json
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
+from clarel_tf import files
+from clarel_tf.dataset_format import checked_name
 from clarel_tf.errors import ClarelError
 
 REQUIRED_COLUMNS = ("image_id", "class", "captions")
@@ -17,6 +18,7 @@ COLUMNS = (*REQUIRED_COLUMNS, "split")
 # The splits a row can be in; `trainval` is the first three together.
 ROW_SPLITS = ("train", "val_seen", "val_unseen", "test_seen", "test_unseen")
 TRAINVAL_SPLITS = ROW_SPLITS[:3]
+LONGEST_FIELD = 1 << 24  # characters of a field of a CSV file; Python's own limit is 131,072
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +51,7 @@ def read_rows(path: Path) -> Iterator[Row]:
 def _text_lines(path: Path) -> Iterator[str]:
     """Lines with their line ends. Decoded one by one, so that a bad byte has a line number."""
     try:
-        with path.open("rb") as file:
+        with files.open_regular(path) as file:
             for number, line in enumerate(file, 1):
                 text = line.decode("utf-8")
                 yield text.removeprefix("\ufeff") if number == 1 else text
@@ -64,6 +66,7 @@ def _text_lines(path: Path) -> Iterator[str]:
 
 def _csv_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     quoting = "put a field that holds a comma, a quote or a line break in double quotes"
+    csv.field_size_limit(max(LONGEST_FIELD, csv.field_size_limit()))
     reader = csv.reader(_text_lines(path), strict=True)
     header: list[str] = []
     while True:
@@ -72,6 +75,11 @@ def _csv_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
         try:
             fields = next(reader, None)
         except csv.Error as error:
+            if "field larger than" in str(error):
+                raise ClarelError(
+                    f"{place}: a field of the row that begins here has more than {LONGEST_FIELD} "
+                    "characters; is a closing quote missing? Use table.jsonl if it is that long"
+                ) from error
             raise ClarelError(f"{place}: not valid CSV ({error}); {quoting}") from error
         if fields is None:
             return
@@ -136,20 +144,11 @@ def _checked_row(line: int, record: dict[str, object], place: str) -> Row:
     if not all(texts) or not texts:
         which = f"caption {texts.index('') + 1} is blank" if texts else "there is no caption"
         raise ClarelError(f"{place}: {which}; every image needs one caption or more, none blank")
-    image_id = _checked_name(record["image_id"], "image_id", place)
-    return Row(line, image_id, _checked_name(record["class"], "class", place), texts, split)
-
-
-def _checked_name(value: object, column: str, place: str) -> str:
-    """A name that survives being a line of a text file, which is how TFDS keeps class names."""
-    name = _checked_text(value, column, place)
-    if not name:
-        raise ClarelError(f"{place}: {column!r} is empty; give every row one")
-    if any(unicodedata.category(character) == "Cc" for character in name):
-        raise ClarelError(
-            f"{place}: {column!r} holds a line break or another control character; remove it"
-        )
-    return name
+    image_id, class_name = (
+        checked_name(_checked_text(record[column], column, place), f"{place}: {column!r}")
+        for column in ("image_id", "class")
+    )
+    return Row(line, image_id, class_name, texts, split)
 
 
 def _checked_text(value: object, column: str, place: str) -> str:

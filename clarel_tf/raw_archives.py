@@ -7,28 +7,42 @@ expand to is bounded as well.
 
 import gzip
 import io
-import tarfile
+import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
-from clarel_tf.errors import ClarelError
+from clarel_tf import files
+from clarel_tf.errors import ClarelError, brief
+from clarel_tf.expansion import BoundedReader, check_claims, most_bytes, open_member
+from clarel_tf.tar_members import TarReader
 
-MAX_MATRIX_BYTES = 8 << 30  # the largest public feature file has a few hundred megabytes
 MAX_TEXT_BYTES = 1 << 20
-MAX_ARCHIVE_BYTES = 4 << 30  # of captions; the public ones have less than a hundredth of it
 
 
-def read_zip_member(archive: Path, member: str) -> io.BytesIO:
-    """The contents of one member of a zip archive, checked against its checksum."""
+class ZipMember(NamedTuple):
+    """One member of a zip archive.
+
+    Attributes:
+      contents: all of it.
+      compressed: how many bytes it takes in the archive.
+    """
+
+    contents: bytes
+    compressed: int
+
+
+def read_zip_member(archive: Path, member: str) -> ZipMember:
+    """Reads one member of a zip archive, and compares its checksum."""
     try:
-        with zipfile.ZipFile(archive) as opened:
+        with files.open_regular(archive) as file, zipfile.ZipFile(file) as opened:
+            check_claims(opened, archive, file.seek(0, os.SEEK_END))
             for name in opened.namelist():
                 _refuse_climbing(archive, name)
             info = opened.getinfo(member)
-            if info.file_size > MAX_MATRIX_BYTES:
-                raise ClarelError(f"{archive}: member {member} claims {info.file_size} bytes")
-            return io.BytesIO(opened.read(info))
+            with open_member(opened, info, f"{archive}: {member}") as stream:
+                return ZipMember(stream.read(), info.compress_size)
     except KeyError as error:
         raise ClarelError(f"{archive} has no member {member}; is it the public file?") from error
     except ClarelError:
@@ -44,53 +58,40 @@ def iterate_texts(source: Path, folder: str) -> Iterator[tuple[str, bytes]]:
       source: a `.tar.gz` archive, or the folder that it was unpacked in.
       folder: where the texts are, such as `cvpr2016_cub/text_c10`.
     """
-    if source.is_dir():
-        for path in sorted((source / folder).rglob("*.txt")):
-            if path.stat().st_size > MAX_TEXT_BYTES:
-                raise ClarelError(f"{path} is too large for a file of captions")
-            yield path.relative_to(source / folder).as_posix(), path.read_bytes()
-        return
+    texts = _texts_of_folder if source.is_dir() else _texts_of_archive
     try:
-        with (
-            gzip.open(source) as stream,
-            tarfile.open(fileobj=_Bounded(source, stream), mode="r:") as archive,
-        ):
-            for member in archive:
-                _refuse_climbing(source, member.name)
-                path = PurePosixPath(member.name)
-                is_text = member.isfile() and path.suffix == ".txt"
-                if not is_text or not path.is_relative_to(folder):
-                    continue
-                if member.size > MAX_TEXT_BYTES:
-                    raise ClarelError(f"{source}: {path} is too large for a file of captions")
-                yield path.relative_to(folder).as_posix(), archive.extractfile(member).read()
-            # To the end, which is where the checksum is; tarfile stops before it.
-            while archive.fileobj.read(MAX_TEXT_BYTES):
-                archive.fileobj.seek(archive.fileobj.tell())
+        yield from texts(source, folder)
     except ClarelError:
         raise
-    except Exception as error:  # nor has tarfile
+    except Exception as error:  # neither has gzip
         raise ClarelError(_damaged(source, error)) from error
 
 
-class _Bounded:
-    """A stream that refuses to be read in large pieces or far on, whatever headers claim."""
+def _texts_of_folder(source: Path, folder: str) -> Iterator[tuple[str, bytes]]:
+    for path in sorted((source / folder).rglob("*.txt")):
+        with files.open_regular(path) as file:
+            data = file.read(MAX_TEXT_BYTES + 1)
+        if len(data) > MAX_TEXT_BYTES:
+            raise ClarelError(f"{path} is too large for a file of captions")
+        yield path.relative_to(source / folder).as_posix(), data
 
-    def __init__(self, name: Path, stream: gzip.GzipFile):
-        self._name, self._stream = name, stream
 
-    def read(self, size: int) -> bytes:
-        if size > 2 * MAX_TEXT_BYTES:
-            raise ClarelError(f"{self._name}: a member claims {size} bytes; refused")
-        return self._stream.read(size)
-
-    def seek(self, position: int) -> int:
-        if position > MAX_ARCHIVE_BYTES:
-            raise ClarelError(f"{self._name} expands to more than {MAX_ARCHIVE_BYTES} bytes")
-        return self._stream.seek(position)
-
-    def tell(self) -> int:
-        return self._stream.tell()
+def _texts_of_archive(source: Path, folder: str) -> Iterator[tuple[str, bytes]]:
+    with files.open_regular(source) as file, gzip.open(file) as expanded:
+        most = most_bytes(os.fstat(file.fileno()).st_size)
+        stream = io.BufferedReader(BoundedReader(expanded, source, most), MAX_TEXT_BYTES)
+        archive = TarReader(stream)
+        for member in archive:
+            _refuse_climbing(source, member.name)
+            path = PurePosixPath(member.name)
+            is_text = member.is_file and path.suffix == ".txt"
+            if not is_text or not path.is_relative_to(folder):
+                continue
+            if member.size > MAX_TEXT_BYTES:
+                raise ClarelError(f"{source}: {path} is too large for a file of captions")
+            yield path.relative_to(folder).as_posix(), archive.read(member)
+        while stream.read(MAX_TEXT_BYTES):  # to the end, which is where the checksum is
+            pass
 
 
 def _refuse_climbing(archive: Path, name: str) -> None:
@@ -100,4 +101,4 @@ def _refuse_climbing(archive: Path, name: str) -> None:
 
 
 def _damaged(archive: Path, error: BaseException) -> str:
-    return f"{archive} is cut off or damaged ({error}); fetch it again"
+    return f"{archive} is cut off or damaged ({brief(error)}); fetch it again"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import reprlib
 import typing
 from typing import Any
 
@@ -18,7 +19,7 @@ def convert(field: dataclasses.Field, value: Any) -> Any:
     """`value` as the field's type: JSON has no tuples, and writes 1.0 as 1 at times."""
     if typing.get_origin(field.type) is tuple and isinstance(value, (list, tuple)):
         return tuple(value)
-    if field.type is float and type(value) is int:
+    if field.type is float and type(value) is int and abs(value) < 1e300:
         return float(value)
     return value
 
@@ -31,15 +32,15 @@ def check(field: dataclasses.Field, value: Any) -> None:
     kind = int if is_tuple else field.type
     items = value if is_tuple and isinstance(value, tuple) else (value,)
     if is_tuple and (not isinstance(value, tuple) or not value):
-        raise ClarelError(f"{name} must be a list of {kind.__name__}, not {value!r}")
+        raise ClarelError(f"{name} must be a list of {kind.__name__}, not {reprlib.repr(value)}")
     for item in items:
         if type(item) is not kind:
-            raise ClarelError(f"{name} must be of type {kind.__name__}, not {item!r}")
+            raise ClarelError(f"{name} must be of type {kind.__name__}, not {reprlib.repr(item)}")
         if kind is float and not math.isfinite(item):
             raise ClarelError(f"{name} must be a finite number, not {item}")
         if bounds["choices"] and item not in bounds["choices"]:
             allowed = ", ".join(bounds["choices"])
-            raise ClarelError(f"{name} must be one of {allowed}, not {item!r}")
+            raise ClarelError(f"{name} must be one of {allowed}, not {reprlib.repr(item)}")
         if bounds["low"] is not None and item < bounds["low"]:
             raise ClarelError(f"{name} must be at least {bounds['low']}, not {item}")
         if bounds["above"] is not None and item <= bounds["above"]:

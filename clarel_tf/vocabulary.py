@@ -11,7 +11,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from clarel_tf import checksums
+from clarel_tf import checksums, files
 from clarel_tf.errors import ClarelError
 
 PADDING_ID = 0
@@ -91,7 +91,7 @@ def save_vocabulary(path: Path, words: Sequence[str]) -> None:
 def load_vocabulary(path: Path) -> list[str]:
     """Reads what `save_vocabulary` wrote; names the line of anything that cannot be a word."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = files.read_regular(path).decode("utf-8")
     except OSError as error:
         raise ClarelError(f"cannot read the vocabulary {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

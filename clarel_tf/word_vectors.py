@@ -6,6 +6,7 @@ million words needs no more memory than the vocabulary does.
 
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +14,9 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from clarel_tf import files
 from clarel_tf.errors import ClarelError
+from clarel_tf.expansion import FACTOR_OF_VECTORS, BoundedReader, most_bytes
 
 # Longer or wider than this means that the file is not what it seems. Without a limit a small .gz
 # file could fill the memory with one line.
@@ -69,9 +72,11 @@ def iterate_vectors(
 
 
 def _open(path: str | Path) -> io.BufferedReader:
-    stream = open(path, "rb", buffering=1 << 20)  # noqa: SIM115 - the caller closes it
-    is_gzip = stream.peek(2)[:2] == b"\x1f\x8b"
-    return io.BufferedReader(gzip.GzipFile(fileobj=stream), 1 << 20) if is_gzip else stream
+    stream = files.open_regular(path)
+    if stream.peek(2)[:2] == b"\x1f\x8b":
+        most = most_bytes(os.fstat(stream.fileno()).st_size, FACTOR_OF_VECTORS)
+        stream = BoundedReader(gzip.GzipFile(fileobj=stream), f"word vectors {path}", most)
+    return io.BufferedReader(stream, 1 << 20)
 
 
 def _read_header(path: str | Path, stream: io.BufferedReader) -> tuple[int | None, int, bool]:

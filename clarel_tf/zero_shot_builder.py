@@ -1,6 +1,5 @@
 """The TFDS builder that CUB and Flowers share: public files in, six splits out."""
 
-import io
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -12,7 +11,12 @@ from tensorflow_datasets.core.download.download_manager import NonMatchingChecks
 
 from clarel_tf import files
 from clarel_tf.array_files import checked_features, read_mat, read_npz
-from clarel_tf.dataset_format import MarkedBuild, OptionalConfigs, example_features
+from clarel_tf.dataset_format import (
+    MarkedBuild,
+    OptionalConfigs,
+    checked_class_names,
+    example_features,
+)
 from clarel_tf.errors import ClarelError
 from clarel_tf.raw_archives import read_zip_member
 from clarel_tf.zero_shot_captions import match_images, read_captions
@@ -85,7 +89,8 @@ class ZeroShotBuilder(
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
         raw = self._read(dl_manager)
-        self.info.features["label"].names = self.class_names(raw.class_folders)
+        names = self.class_names(raw.class_folders)
+        self.info.features["label"].names = checked_class_names(names, self.CAPTIONS_ARCHIVE)
         return {name: self._generate_examples(raw, rows) for name, rows in raw.splits.items()}
 
     def _generate_examples(self, raw: RawData, rows: np.ndarray) -> Iterator[tuple[int, dict]]:
@@ -123,6 +128,8 @@ class ZeroShotBuilder(
         captions = read_captions(captions_source, self.CAPTIONS_FOLDER)
         image_ids = match_images(image_files, captions, features_name)
         labels, folders = _check_classes(arrays["labels"], image_ids, features_name)
+        folder = f"{captions_source}: {self.CAPTIONS_FOLDER}, one folder a class"
+        checked_class_names(folders, folder)
         locations = read_locations(variables, len(image_ids), splits_name)
         splits = make_splits(locations, image_ids, labels, splits_name)
         ordered = [captions[image_id] for image_id in image_ids]
@@ -132,7 +139,7 @@ class ZeroShotBuilder(
         archive = manual_dir / self.CAPTIONS_ARCHIVE
         if (manual_dir / self.CAPTIONS_FOLDER).is_dir():
             return manual_dir
-        if archive.is_file():
+        if archive.exists():
             return archive
         raise ClarelError(
             f"{archive} is missing; get it from {self.CAPTIONS_SOURCE} and put it, or the folder "
@@ -142,9 +149,9 @@ class ZeroShotBuilder(
     def _read_features(self, dl_manager, manual_dir: Path) -> tuple[dict[str, np.ndarray], str]:
         if self.builder_config.name == "res101":
             arrays, name = self._read_mat(dl_manager, manual_dir, "res101.mat", _FEATURE_ARRAYS)
-        elif (path := manual_dir / "features.mat").is_file():
+        elif (path := manual_dir / "features.mat").exists():
             arrays, name = read_mat(path, _FEATURE_ARRAYS), str(path)
-        elif (path := manual_dir / "features.npz").is_file():
+        elif (path := manual_dir / "features.npz").exists():
             arrays, name = read_npz(path, _FEATURE_ARRAYS), str(path)
         else:
             raise ClarelError(
@@ -161,14 +168,14 @@ class ZeroShotBuilder(
     ) -> tuple[dict[str, np.ndarray], str]:
         """A file of the splits archive: unpacked, in the archive, or in the archive fetched now."""
         unpacked = manual_dir / self.SPLITS_FOLDER / file_name
-        if unpacked.is_file():
+        if unpacked.exists():
             return read_mat(unpacked, wanted), str(unpacked)
         archive = manual_dir / self.SPLITS_ARCHIVE
-        if not archive.is_file():
+        if not archive.exists():
             archive = self._fetch(dl_manager, unpacked)
         member = f"{self.SPLITS_FOLDER}/{file_name}"
-        contents: io.BytesIO = read_zip_member(archive, member)
-        return read_mat(contents, wanted, f"{archive}: {member}"), f"{archive}: {member}"
+        name, packed = f"{archive}: {member}", read_zip_member(archive, member)
+        return read_mat(packed.contents, wanted, name, packed.compressed), name
 
     def _fetch(self, dl_manager, unpacked: Path) -> Path:
         try:
@@ -211,7 +218,7 @@ def _as_strings(array: np.ndarray, where: str) -> list[str]:
     """`image_files` is a cell array in .mat files and an array of strings in .npz files."""
     values = [
         item.item() if isinstance(item, np.ndarray) and item.size == 1 else item
-        for item in array.ravel()
+        for item in array.ravel().tolist()
     ]
     if not values or not all(isinstance(value, str) for value in values):
         raise ClarelError(f"{where}: 'image_files' must be a list of paths")
@@ -223,6 +230,15 @@ def _check_classes(labels: Any, image_ids: list[str], where: str) -> tuple[np.nd
     labels = np.asarray(labels).ravel()
     if labels.dtype.kind not in "iuf" or len(labels) != len(image_ids):
         raise ClarelError(f"{where}: 'labels' must be {len(image_ids)} numbers, one an image")
+    # Compared before they are cut to whole numbers: NaN is equal to nothing.
+    wrong = np.flatnonzero(
+        ~((labels >= 1) & (labels <= len(labels)) & (np.floor(labels) == labels))
+    )
+    if wrong.size:
+        raise ClarelError(
+            f"{where}: the label of image number {wrong[0] + 1} is {labels[wrong[0]]}; labels must "
+            "be whole numbers that count from 1 to the number of classes"
+        )
     labels = labels.astype(np.int64) - 1
     folder_of_label: dict[int, str] = {}
     for number, (label, image_id) in enumerate(zip(labels.tolist(), image_ids, strict=True), 1):
@@ -235,6 +251,4 @@ def _check_classes(labels: Any, image_ids: list[str], where: str) -> tuple[np.nd
     for label in range(max(folder_of_label) + 1):
         if label not in folder_of_label:
             raise ClarelError(f"{where}: class {label + 1} has no image")
-    if min(folder_of_label) < 0:
-        raise ClarelError(f"{where}: labels must count from 1")
     return labels, [folder_of_label[label] for label in sorted(folder_of_label)]

@@ -2,6 +2,7 @@
 
 from pathlib import Path, PurePosixPath
 
+from clarel_tf.dataset_format import checked_name
 from clarel_tf.errors import ClarelError
 from clarel_tf.raw_archives import iterate_texts
 
@@ -19,6 +20,7 @@ def read_captions(source: Path, folder: str) -> dict[str, list[str]]:
     for path, data in iterate_texts(source, folder):
         where = f"{source}: {folder}/{path}"
         key = str(PurePosixPath(path).with_suffix(""))
+        checked_name(PurePosixPath(key).name, f"the name of {where!r}")
         if key in captions:
             raise ClarelError(f"{where} is there twice")
         captions[key] = _parse(data, where)

@@ -103,7 +103,7 @@ def reader_of(name: str, good: bytes, folder: Path) -> Callable[[Path], object]:
         contents = zipfile.ZipFile(io.BytesIO(good)).read(member)
 
         def read(path: Path) -> None:
-            assert read_zip_member(path, member).getvalue() == contents
+            assert read_zip_member(path, member).contents == contents
 
     elif name.endswith(".mat"):
         wanted = ("features", "labels") if name == "res101.mat" else LOCATIONS

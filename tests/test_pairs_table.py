@@ -103,6 +103,8 @@ BAD_CSV = {
     HEADER + "a,wren,\n": ", line 2: caption 1 is blank",
     HEADER + "a,wren,x |  | y\n": ", line 2: caption 2 is blank",
     HEADER + 'a,"wr\nen",x\n': ", line 2: 'class' holds a line break",
+    HEADER + "a,wr\u2028en,x\n": ", line 2: 'class' holds a line break",
+    HEADER + "a,wr\u0085en,x\n": ", line 2: 'class' holds a line break",
     HEADER.replace("\n", ",split\n") + "a,wren,x,dev\n": ", line 2: unknown split 'dev'; use one",
     HEADER.replace("\n", ",split\n") + "a,wren,x,trainval\n": ", line 2: unknown split 'trainval'",
 }
@@ -136,6 +138,18 @@ BAD_JSON = {
 @pytest.mark.parametrize("text", BAD_JSON, ids=lambda text: text[:40])
 def test_bad_json(tmp_path, text):
     refused(write(tmp_path / "table.jsonl", text), BAD_JSON[text])
+
+
+def test_long_fields(tmp_path):
+    path = write(tmp_path / "table.csv", HEADER + f"a,wren,{'x' * 1_000_000} | y\n")
+    (row,) = read_rows(path)
+    assert [len(caption) for caption in row.captions] == [1_000_000, 1]
+    write(path, HEADER + 'a,wren,"x\n' + "b,wren,y\n" * ((1 << 24) // 9 + 1))
+    refused(
+        path,
+        ", line 2: a field of the row that begins here has more than 16777216 characters; is a "
+        "closing quote missing?",
+    )
 
 
 def test_bytes_that_are_not_utf8(tmp_path):

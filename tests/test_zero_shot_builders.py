@@ -4,6 +4,7 @@ import functools
 import hashlib
 import http.server
 import io
+import os
 import shutil
 import subprocess
 import sys
@@ -166,6 +167,17 @@ def damage(raw: RawFiles, manual_dir, fault: str) -> None:
         raw.labels[raw.labels == 5] = 6
     elif fault == "labels do not match":
         raw.labels[0] = 2
+    elif fault.startswith("label "):
+        raw.labels[2] = float(fault.removeprefix("label "))
+    elif fault.startswith("class folder "):
+        name = fault.removeprefix("class folder ")
+        raw.captions = {k.replace("002.Bird_2", name): v for k, v in raw.captions.items()}
+    elif fault == "no class folder":
+        raw.captions = {k.replace("001.Bird_1/", ""): v for k, v in raw.captions.items()}
+    elif fault == "two folders of one name":
+        raw.captions = {k.replace("002.Bird_2", "x/001.Bird_1"): v for k, v in raw.captions.items()}
+    elif fault == "image name":
+        raw.captions = {k.replace("_00002.", "_\n2."): v for k, v in raw.captions.items()}
     elif fault == "image twice":
         raw.image_files[1] = raw.image_files[0]
     raw.write_archives(manual_dir)
@@ -231,6 +243,19 @@ def damage(raw: RawFiles, manual_dir, fault: str) -> None:
         ("class without images", r"class 5 has no image"),
         ("labels do not match", r"label 2, but its captions are in"),
         ("image twice", r"image numbers 1 and 2 are the same"),
+        ("label 1.5", r"the label of image number 3 is 1\.5; labels must be whole numbers"),
+        ("label nan", r"the label of image number 3 is nan"),
+        ("label inf", r"the label of image number 3 is inf"),
+        ("label 1e300", r"the label of image number 3 is 1e\+300"),
+        ("label 0", r"the label of image number 3 is 0"),
+        ("class folder a\nb", r"class 2, 'a\\nb', holds a line break"),
+        ("class folder a\u2028b", r"class 2, 'a\\u2028b', holds a line break"),
+        ("class folder  ", r"class 2, ' ', is empty or blank"),
+        ("class folder a ", r"class 2, 'a ', begins or ends with a space"),
+        ("class folder \udcff", r"class 2, '\\udcff', holds a character that is not Unicode"),
+        ("no class folder", r"one folder a class: the name of class 1, '', is empty or blank"),
+        ("two folders of one name", r"classes 1 and 2 have the same name '001\.Bird_1'"),
+        ("image name", r"holds a line break"),
         ("truncated tar", r"cvpr2016_cub\.tar\.gz is cut off or damaged"),
         ("truncated zip", r"xlsa17\.zip is cut off or damaged"),
         ("flipped byte in zip", r"xlsa17\.zip is cut off or damaged"),
@@ -337,3 +362,40 @@ def test_a_fetched_archive_with_another_checksum_is_refused(tmp_path, http_folde
     type(builder).url_infos[builder.SPLITS_URL] = expected
     with pytest.raises(ClarelError, match="has another checksum than"):
         load_splits(builder, manual_dir)
+
+
+@pytest.mark.parametrize("names", ["one", "a\nb", "", "twice"])
+def test_names_behind_the_mapping_are_checked_too(tmp_path, monkeypatch, names):
+    manual_dir = RawFiles(CUB).write_archives(tmp_path / "raw")
+    builder = get_builder("cub", data_dir=str(tmp_path / "data"))
+    made = ["twice", "other", "third", "fourth", names]
+    monkeypatch.setattr(type(builder), "class_names", lambda *_: made)
+    if names == "one":
+        load_splits(builder, str(manual_dir))
+        assert class_names(get_builder("cub", data_dir=str(tmp_path / "data"))) == made
+    else:
+        with pytest.raises(ClarelError, match=r"class(es 1 and)? 5"):
+            load_splits(builder, str(manual_dir))
+
+
+@pytest.mark.parametrize("text", ["a\nb\nc\nd\n", "a\nb\nc\nd\ne\nf\n", None])
+def test_a_built_dataset_with_other_names_than_classes_is_refused(tmp_path, text):
+    manual_dir = RawFiles(CUB).write_archives(tmp_path / "raw")
+    load_splits(get_builder("cub", data_dir=str(tmp_path / "data")), str(manual_dir))
+    (path,) = (tmp_path / "data").rglob("label.labels.txt")
+    if text is None:
+        path.with_name("features.json").write_text("[" * 100_000)
+    else:
+        path.write_text(text)
+    with pytest.raises(ClarelError, match=r"5 classes, but label\.labels\.txt has|cannot read"):
+        class_names(get_builder("cub", data_dir=str(tmp_path / "data")))
+
+
+@pytest.mark.parametrize("name", [CUB["captions"], CUB["splits"], "features.npz"])
+def test_files_that_are_pipes_are_refused(tmp_path, name):
+    manual_dir = RawFiles(CUB).write_archives(tmp_path / "raw")
+    (manual_dir / name).unlink(missing_ok=True)
+    os.mkfifo(manual_dir / name)
+    config = "custom" if name == "features.npz" else ""
+    with pytest.raises(ClarelError, match=f"{name} is a named pipe, not a file"):
+        load_splits(get_builder("cub", config, str(tmp_path / "data")), str(manual_dir))

@@ -1,0 +1,77 @@
+"""How much a compressed file may expand to, and readers that stop there.
+
+A deflated file of 1 MB can expand to 1 GB. The files that this project reads do not: the public
+caption archives expand 12-fold, features up to some 20-fold, word vectors 3-fold. So a file may
+expand to a hundred times its size, word vectors to fifty times, and to 16 MiB in any case.
+"""
+
+import io
+import zipfile
+from pathlib import Path
+from typing import BinaryIO
+
+from clarel_tf.errors import ClarelError
+
+FACTOR = 100
+FACTOR_OF_VECTORS = 50
+MAX_BYTES = 8 << 30  # of anything; the largest public feature file has a few hundred megabytes
+_BASE = 16 << 20
+_PIECE = 1 << 20
+
+
+def most_bytes(compressed: int, factor: int = FACTOR) -> int:
+    """How many bytes a file of `compressed` bytes may expand to."""
+    return min(MAX_BYTES, _BASE + factor * compressed)
+
+
+def too_large(name: str | Path, most: int) -> ClarelError:
+    """The refusal of a file that expands to more than `most` bytes."""
+    return ClarelError(
+        f"{name} expands to more than {most} bytes, which no real file of its size does; refused. "
+        "If you made it yourself, save it without compression"
+    )
+
+
+class BoundedReader(io.RawIOBase):
+    """A stream for reading that refuses to give more than `most` bytes, or many at once."""
+
+    def __init__(self, stream: BinaryIO, name: str | Path, most: int):
+        self._stream, self._name, self._most, self._left = stream, name, most, most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        data = self._stream.read(min(len(buffer), _PIECE))
+        self._left -= len(data)
+        if self._left < 0:
+            raise too_large(self._name, self._most)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def check_claims(archive: zipfile.ZipFile, name: str | Path, size: int) -> None:
+    """Refuses a zip file of `size` bytes whose members claim to expand to too much.
+
+    Only stored and deflated members are let through: Python reads other kinds without a bound.
+    """
+    most = most_bytes(size)
+    if sum(member.file_size for member in archive.infolist()) > most:
+        raise too_large(name, most)
+    for member in archive.infolist():
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ClarelError(
+                f"{name}: member {member.filename!r} is compressed by a method that is not read; "
+                "pack the file again with the usual one, deflate"
+            )
+
+
+def open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str | Path) -> BinaryIO:
+    """Opens a member for reading in small pieces, so that it gives what it claims and no more."""
+    # Read at once, a member that claims less than it has would be expanded before it is cut.
+    bounded = BoundedReader(archive.open(member), name, member.file_size)
+    return io.BufferedReader(bounded, _PIECE)
