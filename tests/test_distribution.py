@@ -20,6 +20,7 @@ from clarel_tf.distribution import Distribution, multi_worker
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiment import run_experiment
 from clarel_tf.rendezvous import meet
+from clarel_tf.tf_config import read_tf_config
 from clarel_tf.training_history import read_history
 
 TESTS = Path(__file__).resolve().parent
@@ -207,24 +208,61 @@ def wait_for(path: Path, started: list[subprocess.Popen]) -> None:
         time.sleep(0.01)
 
 
+WORKER_0 = '"task": {"type": "worker", "index": 0}}'
+
+
 @pytest.mark.parametrize(
-    "value",
+    ("value", "complaint"),
     [
-        None,
-        "nonsense",
-        "[]",
-        '{"cluster": {}, "task": {"type": "worker", "index": 0}}',
-        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
-        '{"cluster": {"worker": ["a"]}, "task": {"type": "worker", "index": 0}}',
-        '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "ps", "index": 0}}',
+        (None, "it is not set"),
+        ("nonsense", "it is not valid JSON"),
+        ("[" * 100_000, "it is not valid JSON"),
+        ("[]", "it has no 'cluster' in braces"),
+        ('{"cluster": {"worker": ["a:1"]}, "task": 0}', "it has no 'task' in braces"),
+        ('{"cluster": {}, ' + WORKER_0, "type of its task is 'worker', which is no job"),
+        ('{"cluster": {"worker": "a:1"}, ' + WORKER_0, "addresses of its job 'worker' are no list"),
+        ('{"cluster": {"worker": ["a"]}, ' + WORKER_0, "address 'a' is not host:port"),
+        ('{"cluster": {"worker": [":1"]}, ' + WORKER_0, "address ':1' is not host:port"),
+        ('{"cluster": {"worker": [7]}, ' + WORKER_0, "address 7 is no text"),
+        ('{"cluster": {"worker": [["a:1"]]}, ' + WORKER_0, r"address \['a:1'\] is no text"),
+        ('{"cluster": {"worker": ["a:99999"]}, ' + WORKER_0, "port of 'a:99999' is not between"),
+        ('{"cluster": {"worker": ["a:0"]}, ' + WORKER_0, "port of 'a:0' is not between"),
+        ('{"cluster": {"worker": ["a..b:1"]}, ' + WORKER_0, "host of 'a..b:1' cannot be a name"),
+        ('{"cluster": {"worker": ["a:1", "a:1"]}, ' + WORKER_0, "two workers have the address"),
+        ('{"cluster": {"worker": ["a:1"], "chief": ["a:1"]}, ' + WORKER_0, "two workers have"),
+        ('{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, ' + WORKER_0, "has a job 'ps'"),
+        ('{"cluster": {"chief": ["a:1", "b:1"]}, ' + WORKER_0, "more than one chief"),
+        (
+            '{"cluster": {"worker": ["a:1"]}, "task": {"type": ["worker"], "index": 0}}',
+            r"type of its task is \['worker'\], which is no job",
+        ),
+        *(
+            (f'{{"cluster": {{"worker": ["a:1"]}}, "task": {{"type": "worker", {index}}}}}', says)
+            for index, says in [
+                ('"index": 1', "index of its task is 1, but 'worker' has 1"),
+                ('"index": -1', "index of its task is -1, which is no number of a worker"),
+                ('"index": 0.5', "index of its task is 0.5, which is no number of a worker"),
+                ('"index": true', "index of its task is True, which is no number of a worker"),
+                ('"x": 0', "index of its task is None, which is no number of a worker"),
+            ]
+        ),
     ],
 )
-def test_a_cluster_that_is_not_described(monkeypatch, value):
+def test_a_cluster_that_is_not_described(monkeypatch, value, complaint):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     if value is not None:
         monkeypatch.setenv("TF_CONFIG", value)
-    with pytest.raises(ClarelError, match="needs the environment variable TF_CONFIG"):
+    expected = f"needs the environment variable TF_CONFIG, .*; here .*{complaint}"
+    with pytest.raises(ClarelError, match=expected):
         multi_worker()
+
+
+def test_the_chief_comes_first(monkeypatch):
+    cluster = {"worker": ["a:1", "b:2"], "chief": ["c:3"]}
+    for task, index, number in (("chief", 0, 0), ("worker", 0, 1), ("worker", "1", 2)):
+        task = {"type": task, "index": index}
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+        assert read_tf_config() == (["c:3", "a:1", "b:2"], number)
 
 
 def test_workers_meet():
