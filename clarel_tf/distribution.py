@@ -16,8 +16,10 @@ import numpy as np
 import tensorflow as tf
 
 from clarel_tf.errors import ClarelError
+from clarel_tf.join_watch import watched
 from clarel_tf.rendezvous import meet
 from clarel_tf.replicas import sum_over_replicas
+from clarel_tf.source_hash import software
 from clarel_tf.tf_config import read_tf_config
 
 # What TensorFlow raises on the others when a worker ends, is stopped or cannot be reached.
@@ -164,11 +166,12 @@ def multi_worker(patience: float = 600.0) -> Distribution:
     """
     addresses, worker = read_tf_config()
     print(f"Worker {worker} of 0 to {len(addresses) - 1}: waiting for the others", flush=True)
-    meet(addresses, worker, patience)
-    # Should one of them be gone again, TensorFlow would wait for an hour.
+    peers = meet(addresses, worker, patience, software())
+    # Should TensorFlow not bring together workers that are all alive, it would wait for an hour.
     faulthandler.dump_traceback_later(patience, exit=True)
     try:
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        with watched(peers):
+            strategy = tf.distribute.MultiWorkerMirroredStrategy()
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         brief = " ".join(str(error).split())[:200]
         raise ClarelError(
