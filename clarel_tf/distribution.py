@@ -8,8 +8,6 @@ import contextlib
 import faulthandler
 import hashlib
 import json
-import os
-import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -18,8 +16,11 @@ import numpy as np
 import tensorflow as tf
 
 from clarel_tf.errors import ClarelError
+from clarel_tf.join_watch import watched
 from clarel_tf.rendezvous import meet
 from clarel_tf.replicas import sum_over_replicas
+from clarel_tf.source_hash import software
+from clarel_tf.tf_config import read_tf_config
 
 # What TensorFlow raises on the others when a worker ends, is stopped or cannot be reached.
 _OF_OTHER_WORKERS = (
@@ -163,13 +164,14 @@ def multi_worker(patience: float = 600.0) -> Distribution:
     Args:
       patience: seconds to wait for the other workers.
     """
-    addresses, worker = _read_tf_config()
+    addresses, worker = read_tf_config()
     print(f"Worker {worker} of 0 to {len(addresses) - 1}: waiting for the others", flush=True)
-    meet(addresses, worker, patience)
-    # Should one of them be gone again, TensorFlow would wait for an hour.
+    peers = meet(addresses, worker, patience, software())
+    # Should TensorFlow not bring together workers that are all alive, it would wait for an hour.
     faulthandler.dump_traceback_later(patience, exit=True)
     try:
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        with watched(peers):
+            strategy = tf.distribute.MultiWorkerMirroredStrategy()
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         brief = " ".join(str(error).split())[:200]
         raise ClarelError(
@@ -180,23 +182,3 @@ def multi_worker(patience: float = 600.0) -> Distribution:
     # TensorFlow takes SIGTERM for a notice of later preemption. Here, it ends a worker.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return Distribution(strategy, len(addresses), worker)
-
-
-def _read_tf_config() -> tuple[list[str], int]:
-    """(addresses of the workers, which of them this is) by TF_CONFIG; the chief is number 0."""
-    try:
-        config = json.loads(os.environ["TF_CONFIG"])
-        jobs = {job: list(addresses) for job, addresses in config["cluster"].items()}
-        task, index = config["task"]["type"], int(config["task"]["index"])
-    except (KeyError, ValueError, TypeError, AttributeError):
-        jobs, task, index = {}, "", 0
-    chiefs, addresses = jobs.get("chief", []), jobs.get("chief", []) + jobs.get("worker", [])
-    is_known = set(jobs) <= {"chief", "worker"} and len(chiefs) <= 1
-    has_ports = all(re.fullmatch(r".+:\d+", str(address)) for address in addresses)
-    if not is_known or not has_ports or not 0 <= index < len(jobs.get(task, [])):
-        raise ClarelError(
-            "--distribute=multi_worker needs the environment variable TF_CONFIG, such as "
-            '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
-            '"task": {"type": "worker", "index": 0}}, with another index on each worker'
-        )
-    return addresses, index + (len(chiefs) if task == "worker" else 0)

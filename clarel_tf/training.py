@@ -85,7 +85,7 @@ def train(
     # The whole phase is one Keras epoch; what happens in between goes by the step.
     try:
         if replicated:
-            replicated.fit(batches, recorders)
+            replicated.fit(batches, recorders, first_step)
             return
         model.fit(
             batches,

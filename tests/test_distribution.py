@@ -1,13 +1,8 @@
 """Several replicas against one device with the same batch: two logical CPUs, two real workers."""
 
-import concurrent.futures
-import contextlib
 import json
-import os
 import shutil
-import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,10 +14,10 @@ from clarel_tf.config import Config
 from clarel_tf.distribution import Distribution, multi_worker
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiment import run_experiment
-from clarel_tf.rendezvous import meet
+from clarel_tf.tf_config import read_tf_config
 from clarel_tf.training_history import read_history
+from tests.workers import TESTS, error_line, processes
 
-TESTS = Path(__file__).resolve().parent
 STEPS = 20
 PHASES = ("validation", ".")
 
@@ -49,38 +44,6 @@ def one_device(tmp_path_factory, config, splits) -> Path:
     folder = tmp_path_factory.mktemp("one_device") / "run"
     run_experiment(config, splits, folder)
     return folder
-
-
-def free_addresses(number: int) -> list[str]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-
-
-@contextlib.contextmanager
-def processes(command: list[str], cwd: Path, workers: int = 0):
-    """`command` as the workers of a cluster on this machine; or once, without a cluster.
-
-    `{worker}` in the command or in the folder becomes the worker's number.
-    """
-    addresses = free_addresses(workers)
-    started = []
-    for index in range(max(workers, 1)):
-        env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONPATH": str(TESTS.parent)}
-        if workers:
-            task = {"type": "worker", "index": index}
-            env["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        own = [str(part).replace("{worker}", str(index)) for part in (cwd, *command)]
-        started.append(subprocess.Popen([sys.executable, *own[1:]], cwd=own[0], env=env, **pipes))
-    try:
-        yield started
-    finally:
-        for process in started:
-            process.kill()
-            process.communicate()
 
 
 def run(command: list[str], cwd: Path, workers: int = 0) -> list[str]:
@@ -168,12 +131,9 @@ def test_a_worker_that_dies_stops_the_job_and_the_same_command_resumes_it(tmp_pa
         with processes(command, tmp_path, workers=2) as started:
             wait_for(folder / phase / "checkpoints" / "step_000000010.npz", started)
             started[victim].kill()
-            _, err = started[1 - victim].communicate(timeout=60)
-        assert started[1 - victim].returncode == 1, err
-        (message,) = [line for line in err.splitlines() if line.startswith("error: ")]
+            message = error_line(started[1 - victim], timeout=60)
         assert "another worker ended or cannot be reached" in message
         assert "goes on from the last checkpoint" in message
-        assert "Traceback" not in err
         assert not (folder / "results.json").exists()
     outputs = run(command, tmp_path, workers=2)
     assert "going on after step" in outputs[0]
@@ -192,11 +152,9 @@ def test_workers_that_would_train_differently_are_refused(tmp_path, demo_data_di
     command += ["--distribute=multi_worker", "--word_vectors=vectors.txt", "--run_dir=run"]
     command += ["--seed={worker}"] if differs == "settings" else []
     with processes(command, tmp_path / "{worker}", workers=2) as started:
-        messages = [process.communicate(timeout=300)[1] for process in started]
-    for process, err in zip(started, messages, strict=True):
-        assert process.returncode == 1
-        assert "error: the workers have different settings or different data" in err
-        assert "Traceback" not in err
+        for process in started:
+            message = error_line(process, timeout=300)
+            assert message.startswith("error: the workers have different settings or different")
 
 
 def wait_for(path: Path, started: list[subprocess.Popen]) -> None:
@@ -207,48 +165,61 @@ def wait_for(path: Path, started: list[subprocess.Popen]) -> None:
         time.sleep(0.01)
 
 
+WORKER_0 = '"task": {"type": "worker", "index": 0}}'
+
+
 @pytest.mark.parametrize(
-    "value",
+    ("value", "complaint"),
     [
-        None,
-        "nonsense",
-        "[]",
-        '{"cluster": {}, "task": {"type": "worker", "index": 0}}',
-        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
-        '{"cluster": {"worker": ["a"]}, "task": {"type": "worker", "index": 0}}',
-        '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "ps", "index": 0}}',
+        (None, "it is not set"),
+        ("nonsense", "it is not valid JSON"),
+        ("[" * 100_000, "it is not valid JSON"),
+        ("[]", "it has no 'cluster' in braces"),
+        ('{"cluster": {"worker": ["a:1"]}, "task": 0}', "it has no 'task' in braces"),
+        ('{"cluster": {}, ' + WORKER_0, "type of its task is 'worker', which is no job"),
+        ('{"cluster": {"worker": "a:1"}, ' + WORKER_0, "addresses of its job 'worker' are no list"),
+        ('{"cluster": {"worker": ["a"]}, ' + WORKER_0, "address 'a' is not host:port"),
+        ('{"cluster": {"worker": [":1"]}, ' + WORKER_0, "address ':1' is not host:port"),
+        ('{"cluster": {"worker": [7]}, ' + WORKER_0, "address 7 is no text"),
+        ('{"cluster": {"worker": [["a:1"]]}, ' + WORKER_0, r"address \['a:1'\] is no text"),
+        ('{"cluster": {"worker": ["a:99999"]}, ' + WORKER_0, "port of 'a:99999' is not between"),
+        ('{"cluster": {"worker": ["a:0"]}, ' + WORKER_0, "port of 'a:0' is not between"),
+        ('{"cluster": {"worker": ["a..b:1"]}, ' + WORKER_0, "host of 'a..b:1' cannot be a name"),
+        ('{"cluster": {"worker": ["a:1", "a:1"]}, ' + WORKER_0, "two workers have the address"),
+        ('{"cluster": {"worker": ["a:1"], "chief": ["a:1"]}, ' + WORKER_0, "two workers have"),
+        ('{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, ' + WORKER_0, "has a job 'ps'"),
+        ('{"cluster": {"chief": ["a:1", "b:1"]}, ' + WORKER_0, "more than one chief"),
+        (
+            '{"cluster": {"worker": ["a:1"]}, "task": {"type": ["worker"], "index": 0}}',
+            r"type of its task is \['worker'\], which is no job",
+        ),
+        *(
+            (f'{{"cluster": {{"worker": ["a:1"]}}, "task": {{"type": "worker", {index}}}}}', says)
+            for index, says in [
+                ('"index": 1', "index of its task is 1, but 'worker' has 1"),
+                ('"index": -1', "index of its task is -1, which is no number of a worker"),
+                ('"index": 0.5', "index of its task is 0.5, which is no number of a worker"),
+                ('"index": true', "index of its task is True, which is no number of a worker"),
+                ('"x": 0', "index of its task is None, which is no number of a worker"),
+            ]
+        ),
     ],
 )
-def test_a_cluster_that_is_not_described(monkeypatch, value):
+def test_a_cluster_that_is_not_described(monkeypatch, value, complaint):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     if value is not None:
         monkeypatch.setenv("TF_CONFIG", value)
-    with pytest.raises(ClarelError, match="needs the environment variable TF_CONFIG"):
+    expected = f"needs the environment variable TF_CONFIG, .*; here .*{complaint}"
+    with pytest.raises(ClarelError, match=expected):
         multi_worker()
 
 
-def test_workers_meet():
-    """Three of them, one late; then each port can be used by somebody else."""
-    addresses = free_addresses(3)
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        met = [pool.submit(meet, addresses, own, 30.0) for own in (0, 2)]
-        time.sleep(0.5)
-        assert not any(one.done() for one in met)
-        met.append(pool.submit(meet, addresses, 1, 30.0))
-        for one in met:
-            one.result(timeout=30)
-    for address in addresses:
-        socket.create_server(("", int(address.rsplit(":", 1)[1]))).close()
-
-
-def test_a_worker_that_does_not_come_is_named():
-    addresses = free_addresses(2)
-    # Somebody else has its port, and answers nothing.
-    with socket.create_server(("127.0.0.1", int(addresses[0].rsplit(":", 1)[1]))):
-        with pytest.raises(ClarelError, match=r"waited 1 seconds for worker 0 \(127.0.0.1:\d+\)"):
-            meet(addresses, 1, patience=1.0)
-        with pytest.raises(ClarelError, match=r"worker 0 cannot listen at .*: Address already"):
-            meet(addresses, 0, patience=1.0)
+def test_the_chief_comes_first(monkeypatch):
+    cluster = {"worker": ["a:1", "b:2"], "chief": ["c:3"]}
+    for task, index, number in (("chief", 0, 0), ("worker", 0, 1), ("worker", "1", 2)):
+        task = {"type": task, "index": index}
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+        assert read_tf_config() == (["c:3", "a:1", "b:2"], number)
 
 
 def test_a_batch_that_cannot_be_shared():

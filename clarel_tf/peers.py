@@ -1,0 +1,158 @@
+"""Open connections to the other workers, on which each says that it is alive and how far it is.
+
+A worker talks on the connections that it has opened and listens on those that the others have.
+Every few seconds it repeats its stage: `here`; `ready`, when it has heard of all the others;
+`joined`, when TensorFlow has brought it into the cluster. A worker whose connection ends, or which
+is silent for long, is gone. Whoever gives up says why: all workers end with the same message.
+"""
+
+import contextlib
+import dataclasses
+import selectors
+import socket
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from clarel_tf.errors import ClarelError
+
+HERE, READY, JOINED = range(3)
+_LINES = (b"here", b"ready", b"joined")
+_GONE = b"gone "
+_BEAT = 3.0  # seconds between two signs of life
+_SILENCE = 40.0  # seconds without one after which a worker is gone
+_LONGEST_LINE = 4096
+
+
+@dataclasses.dataclass
+class Heard:
+    """What has been heard of a worker.
+
+    Attributes:
+      connection: opened by that worker; None when it has ended well.
+      pending: the beginning of a line.
+      stage: how far the worker is.
+      last: when something was heard, by the monotonic clock.
+    """
+
+    connection: socket.socket | None
+    pending: bytes = b""
+    stage: int = HERE
+    last: float = dataclasses.field(default_factory=time.monotonic)
+
+
+class Peers:
+    """The other workers of a cluster, by number.
+
+    Attributes:
+      stage: how far this worker is.
+      told: connections that this worker has opened.
+      heard: what the others say.
+      is_mute: give no sign of life; for a watcher whose worker is stopped.
+    """
+
+    def __init__(self, addresses: Sequence[str], own: int):
+        self.addresses, self.own = list(addresses), own
+        self.others = set(range(len(addresses))) - {own}
+        self.stage, self.is_mute = HERE, False
+        self.told: dict[int, socket.socket] = {}
+        self.heard: dict[int, Heard] = {}
+        self._last_beat = 0.0
+
+    def name(self, worker: int) -> str:
+        """`worker 1 (host1:2222)`."""
+        return f"worker {worker} ({self.addresses[worker]})"
+
+    def are_all(self, stage: int) -> bool:
+        """True if this worker and all the others are at `stage` or further."""
+        others = [self.heard[worker].stage for worker in self.others if worker in self.heard]
+        return len(others) == len(self.others) and min([self.stage, *others]) >= stage
+
+    def advance(self, stage: int) -> None:
+        """Puts this worker at `stage` and says so at once."""
+        self.stage, self._last_beat = stage, 0.0
+        self._beat()
+
+    def listen(self, seconds: float, also: Iterable[Any] = ()) -> list[Any]:
+        """Hears what the others say, for at most `seconds`; ClarelError if one of them is gone.
+
+        Returns:
+          those of `also`, sockets or file numbers, that can be read.
+        """
+        self._beat()
+        with selectors.DefaultSelector() as selector:
+            for worker, heard in self.heard.items():
+                if heard.connection:
+                    selector.register(heard.connection, selectors.EVENT_READ, worker)
+            for one in also:
+                selector.register(one, selectors.EVENT_READ)
+            events = [key for key, _ in selector.select(seconds)]
+        for key in events:
+            if key.data is not None:
+                self._read(key.data)
+        # After reading: if this process has slept, what was said meanwhile counts.
+        for worker, heard in self.heard.items():
+            if heard.connection and time.monotonic() - heard.last > _SILENCE:
+                raise ClarelError(
+                    f"{self.name(worker)} has not been heard of for {_SILENCE:.0f} seconds. See "
+                    "whether it still runs and can be reached, and start all workers again"
+                )
+        return [key.fileobj for key in events if key.data is None]
+
+    @contextlib.contextmanager
+    def giving_up_together(self) -> Iterator[None]:
+        """If this worker gives up in the block: tells the others why, and closes connections."""
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, ClarelError):
+                self._tell(_GONE + " ".join(str(error).split()).encode()[:2000])
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Closes all connections in this process."""
+        for heard in self.heard.values():
+            if heard.connection:
+                heard.connection.close()
+        for connection in self.told.values():
+            connection.close()
+
+    def _beat(self) -> None:
+        if not self.is_mute and time.monotonic() - self._last_beat >= _BEAT:
+            self._tell(_LINES[self.stage])
+            self._last_beat = time.monotonic()
+
+    def _tell(self, line: bytes) -> None:
+        for worker, connection in list(self.told.items()):
+            try:
+                connection.send(line + b"\n")
+            except BlockingIOError:
+                pass  # it does not read; its own silence will show
+            except OSError:
+                self.told.pop(worker).close()
+
+    def _read(self, worker: int) -> None:
+        heard = self.heard[worker]
+        try:
+            data = heard.connection.recv(_LONGEST_LINE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        heard.last = time.monotonic()
+        *lines, heard.pending = (heard.pending + data).split(b"\n")
+        for line in lines:
+            if line.startswith(_GONE):
+                raise ClarelError(line.removeprefix(_GONE).decode(errors="replace"))
+            if line in _LINES:
+                heard.stage = max(heard.stage, _LINES.index(line))
+        if not data or len(heard.pending) > _LONGEST_LINE:
+            heard.connection.close()
+            heard.connection = None
+            # Nobody goes before all have joined.
+            if min(self.stage, heard.stage) < JOINED:
+                raise ClarelError(
+                    f"{self.name(worker)} ended while the workers were starting. Its own message "
+                    "says why; start all workers again"
+                )
