@@ -40,16 +40,23 @@ def checksums_path(version: Path) -> Path:
     return version / "assets.extra" / checksums.MANIFEST
 
 
-def load_version(export_dir: Path, model: str) -> Any:
-    """The newest SavedModel of `model`, compared with its checksums first."""
+def load_version(export_dir: Path, model: str, version: int | None = None) -> Any:
+    """The SavedModel of `model`, compared with its checksums first; without a version, the newest.
+
+    Raises:
+      ClarelError: there is no such version, or it is damaged.
+    """
     import tensorflow as tf
 
-    version = export_dir / model / str(newest_version(export_dir, model))
+    number = newest_version(export_dir, model) if version is None else version
+    folder = export_dir / model / str(number)
+    if not folder.is_dir():
+        raise ClarelError(f"{folder} does not exist: the export has no version {number} of {model}")
     remedy = "delete this version and export again, or put back a copy"
     try:
-        checksums.check_tree(version, checksums_path(version), remedy)
-        return tf.saved_model.load(str(version))
+        checksums.check_tree(folder, checksums_path(folder), remedy)
+        return tf.saved_model.load(str(folder))
     except ClarelError:
         raise
     except Exception as error:  # TensorFlow and protobuf have no common list of what damage raises
-        raise ClarelError(f"{version} cannot be loaded ({brief(error)}); {remedy}") from error
+        raise ClarelError(f"{folder} cannot be loaded ({brief(error)}); {remedy}") from error
