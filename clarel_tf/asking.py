@@ -49,6 +49,21 @@ def find_images(splits: dict[str, Any], wanted: Sequence[str]) -> tuple[list[str
     return list(wanted), np.stack([rows[image_id] for image_id in wanted])
 
 
+def read_authorization(path: str | None) -> str | None:
+    """The value of the `Authorization` header in a file, or None without a file.
+
+    It comes from a file because all users of a machine can see the flags of a process.
+    """
+    if not path:
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ClarelError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ClarelError(f"{path} does not hold text") from error
+
+
 class LocalTransport:
     """Asks an export in this process, without a server.
 

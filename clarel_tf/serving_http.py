@@ -63,7 +63,7 @@ class HttpExchange:
                 raise
             answer = _read(response)
         except BaseException as error:
-            connection.close()
+            connection.end()
             if isinstance(error, TimeoutError):
                 raise deadline.missed() from error
             if isinstance(error, (OSError, http.client.HTTPException, ValueError, zlib.error)):
@@ -81,7 +81,7 @@ class HttpExchange:
                 connection = self._idle.pop()
             if connection.is_quiet():
                 return connection
-            connection.close()
+            connection.end()
 
     def _keep(self, connection: "_Connection", response: http.client.HTTPResponse) -> None:
         # After an interim answer (1xx) the real one would be taken for that of the next request.
@@ -90,13 +90,13 @@ class HttpExchange:
             if is_open and len(self._idle) < _MAX_IDLE:
                 self._idle.append(connection)
                 return
-        connection.close()
+        connection.end()
 
     def _forget_idle(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
-            connection.close()
+            connection.end()
 
 
 class _Connection(http.client.HTTPConnection):
@@ -105,13 +105,15 @@ class _Connection(http.client.HTTPConnection):
     def __init__(self, server: Server, tls: ssl.SSLContext | None):
         super().__init__(server.host, server.port)
         self._tls = tls
+        self._timed: TimedSocket | None = None
 
     def exchange(
         self, path: str, body: bytes, headers: dict[str, str], deadline: Deadline
     ) -> http.client.HTTPResponse:
         """Sends a request and reads the head of its answer; connects first if need be."""
         if self.sock is None:
-            self.sock = TimedSocket(open_socket(self.host, self.port, self._tls, deadline))
+            self._timed = TimedSocket(open_socket(self.host, self.port, self._tls, deadline))
+            self.sock = self._timed
         self.sock.deadline = deadline
         with contextlib.suppress(*_DROPPED):  # a server may answer before it has read everything
             self.request("POST", path, body, headers)
@@ -119,7 +121,12 @@ class _Connection(http.client.HTTPConnection):
 
     def is_quiet(self) -> bool:
         """False if the server has closed the connection, or sends what nobody asked for."""
-        return self.sock.is_quiet()
+        return self._timed is not None and self._timed.is_quiet()
+
+    def end(self) -> None:
+        """Closes the socket, if it was ever opened."""
+        if self._timed is not None:
+            self._timed.end()
 
 
 def _read(response: http.client.HTTPResponse) -> HttpAnswer:

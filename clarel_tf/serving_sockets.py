@@ -35,6 +35,10 @@ class TimedSocket:
             return not selector.select(0)
 
     def close(self) -> None:
+        """Does nothing: `http.client` calls it before the last answer is read."""
+
+    def end(self) -> None:
+        """Closes the socket."""
         self._sock.close()
 
 

@@ -111,7 +111,6 @@ class GrpcTransport:
             ("grpc.enable_retries", 0),  # ours are counted
             # Without these, all tries would see the failure of the first one.
             ("grpc.initial_reconnect_backoff_ms", milliseconds),
-            ("grpc.min_reconnect_backoff_ms", milliseconds),
             ("grpc.max_reconnect_backoff_ms", 10 * milliseconds),
         ]
         self._server, target = server, f"dns:///{server.host_and_port}"
