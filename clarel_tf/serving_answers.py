@@ -153,11 +153,11 @@ def check_answer(answer: Answer, rows: int | None) -> None:
         kind, rank = _OUTPUTS.get(name, (array.dtype.kind, array.ndim))
         if name == "class_name" and "prototype" in answer:
             rank = 1  # the names of the prototypes
+        if array.ndim != rank or not array.size:
+            raise ServingError(f"{name!r:.40} has the impossible shape {list(array.shape)}")
         if array.dtype.kind != kind:
             found = _TYPES.get(array.dtype.kind, array.dtype)
             raise ServingError(f"{name!r:.40} must hold {_TYPES[kind]}, not {found}")
-        if array.ndim != rank or not array.size:
-            raise ServingError(f"{name!r:.40} has the impossible shape {list(array.shape)}")
         if kind == "f" and not np.isfinite(array).all():
             raise ServingError(f"{name!r:.40} has a NaN or an infinite number")
     tables = {name: answer[name] for name in _TABLES if name in answer and answer[name].ndim == 2}

@@ -17,7 +17,7 @@ import grpc
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+from tensorflow_serving.apis import predict_pb2
 
 
 class Request(NamedTuple):
@@ -103,7 +103,9 @@ def dribble(sock: socket.socket, data: bytes, seconds: float, pause: float = 0.1
             time.sleep(pause)
 
 
-Predict = Callable[[predict_pb2.PredictRequest, grpc.ServicerContext], predict_pb2.PredictResponse]
+Predict = Callable[
+    [predict_pb2.PredictRequest, grpc.ServicerContext], predict_pb2.PredictResponse | bytes
+]
 
 
 @contextlib.contextmanager
@@ -113,14 +115,17 @@ def grpc_answering(
     address: str = "127.0.0.1:0",
     **options,
 ) -> Iterator[str]:
-    """A gRPC server whose answers `predict` makes; yields `host:port`."""
-
-    class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
-        def Predict(self, request, context):
-            return predict(request, context)
-
+    """A gRPC server whose answers, or their bytes, `predict` makes; yields `host:port`."""
+    handler = grpc.unary_unary_rpc_method_handler(
+        predict,
+        request_deserializer=predict_pb2.PredictRequest.FromString,
+        response_serializer=lambda a: a if isinstance(a, bytes) else a.SerializeToString(),
+    )
+    name = "tensorflow.serving.PredictionService"
     server = grpc.server(futures.ThreadPoolExecutor(8), **options)
-    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Service(), server)
+    server.add_generic_rpc_handlers(
+        [grpc.method_handlers_generic_handler(name, {"Predict": handler})]
+    )
     if credentials is None:
         port = server.add_insecure_port(address)
     else:
