@@ -12,11 +12,14 @@ from typing import Any
 from absl import flags
 
 from clarel_tf import cli
-from clarel_tf.errors import ClarelError
+from clarel_tf.errors import ClarelError, printable
 
 _EXPORT_DIR = flags.DEFINE_string("export_dir", None, "folder of an export")
 _SERVER = flags.DEFINE_string(
-    "server", None, "http://host:8501 (REST) or host:8500 (gRPC) instead of a folder"
+    "server",
+    None,
+    "instead of a folder: http://host:8501 or https://host (REST), host:8500 or grpcs://host:8500 "
+    "(gRPC, plain or with TLS)",
 )
 _FEATURES = flags.DEFINE_string("features", None, ".npz file with image_ids [N], features [N, D]")
 _DATASET = flags.DEFINE_string("dataset", None, "take the images of --image_ids from this dataset")
@@ -25,7 +28,13 @@ _IMAGE_IDS = flags.DEFINE_list("image_ids", [], "which images of the dataset")
 _NEW_CLASS = flags.DEFINE_multi_string("new_class", [], "'name: sentence; sentence'; repeatable")
 _ALPHA = flags.DEFINE_float("alpha", None, "another balance of seen and unseen classes")
 _FORMAT = flags.DEFINE_enum("format", "table", ["table", "csv", "json"], "form of the answer")
-_TIMEOUT = flags.DEFINE_float("timeout", 10.0, "seconds to wait for a server", lower_bound=0.1)
+_TIMEOUT = flags.DEFINE_float(
+    "timeout", 60.0, "seconds for the whole answer of a server", lower_bound=0.1
+)
+_CA_FILE = flags.DEFINE_string("ca_file", None, "PEM file of the certificates to trust (TLS)")
+_AUTHORIZATION_FILE = flags.DEFINE_string(
+    "authorization_file", None, "file with the value of the Authorization header for the server"
+)
 
 
 def main() -> None:
@@ -33,19 +42,25 @@ def main() -> None:
         raise ClarelError("give --export_dir or --server, one of them")
     if bool(_FEATURES.value) == bool(_DATASET.value):
         raise ClarelError("give --features or --dataset with --image_ids, one of them")
+    if (_CA_FILE.value or _AUTHORIZATION_FILE.value) and not _SERVER.value:
+        raise ClarelError("--ca_file and --authorization_file belong to --server")
     from clarel_tf.asking import parse_new_classes
 
     new_classes = parse_new_classes(_NEW_CLASS.value)
     image_ids, features = _images()
     cli.start_tensorflow()
-    from clarel_tf.asking import LocalTransport, answer_rows
+    from clarel_tf.asking import LocalTransport, answer_rows, read_authorization
     from clarel_tf.serving_client import ServingClient, connect
 
-    client = (
-        connect(_SERVER.value, _TIMEOUT.value)
-        if _SERVER.value
-        else ServingClient(LocalTransport(_EXPORT_DIR.value))
-    )
+    if _SERVER.value:
+        client = connect(
+            _SERVER.value,
+            _TIMEOUT.value,
+            ca_file=_CA_FILE.value,
+            authorization=read_authorization(_AUTHORIZATION_FILE.value),
+        )
+    else:
+        client = ServingClient(LocalTransport(_EXPORT_DIR.value))
     answer = client.classify(features, _ALPHA.value, new_classes)
     _show(answer_rows(image_ids, answer))
 
@@ -69,7 +84,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
     if _FORMAT.value == "csv":
         writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({key: _shown(value) for key, value in row.items()} for row in rows)
         return
     widths = {key: max(len(key), *(len(_cell(row[key])) for row in rows)) for key in rows[0]}
     for row in [{key: key for key in widths}, *rows]:
@@ -77,7 +92,12 @@ def _show(rows: list[dict[str, Any]]) -> None:
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:.3f}" if isinstance(value, float) else str(_shown(value))
+
+
+def _shown(value: Any) -> Any:
+    """Names with their control characters escaped; everything else as it is."""
+    return printable(value) if isinstance(value, str) else value
 
 
 if __name__ == "__main__":

@@ -18,9 +18,12 @@ setup(
     python_requires=">=3.10",
     install_requires=[
         "absl-py>=2.0",
+        "grpcio>=1.60",
         "keras>=3.15,<4",
         "matplotlib>=3.8",
         "numpy>=2.0,<3",
+        "protobuf>=6.31",
+        "requests>=2.28",
         "scipy>=1.11,<2",
         "tensorboard>=2.20,<3",
         "tensorflow>=2.21,<2.22",
@@ -34,6 +37,7 @@ setup(
     ],
     extras_require={
         "dev": [
+            "cryptography>=42.0",  # certificates of test servers
             "dill>=0.3",  # of tfds.testing
             "hypothesis>=6.100",
             "pytest>=8.0",

@@ -1,5 +1,6 @@
 """What `classify_main.py` is made of: images to ask about, new classes, answers as rows."""
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 
 from clarel_tf.array_files import checked_features, read_npz
 from clarel_tf.errors import ClarelError
-from clarel_tf.export_versions import load_version
+from clarel_tf.export_versions import load_version, newest_version
 
 
 def parse_new_classes(items: Sequence[str]) -> dict[str, list[str]]:
@@ -48,20 +49,45 @@ def find_images(splits: dict[str, Any], wanted: Sequence[str]) -> tuple[list[str
     return list(wanted), np.stack([rows[image_id] for image_id in wanted])
 
 
+def read_authorization(path: str | None) -> str | None:
+    """The value of the `Authorization` header in a file, or None without a file.
+
+    It comes from a file because all users of a machine can see the flags of a process.
+    """
+    if not path:
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ClarelError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ClarelError(f"{path} does not hold text") from error
+
+
 class LocalTransport:
-    """Asks the newest version of an export in this process, without a server."""
+    """Asks an export in this process, without a server.
+
+    The version is the newest one when the first model is loaded. It stays the same for all models:
+    embeddings of two versions do not belong together.
+    """
+
+    number_bytes = 4
 
     def __init__(self, export_dir: str | Path):
         self._export_dir = Path(export_dir)
+        self._version: int | None = None
         self._loaded: dict[str, Any] = {}
+        self._lock = threading.Lock()
 
-    def predict(self, model: str, signature: str, inputs: dict) -> dict[str, np.ndarray]:
-        """Runs one signature of a model, which is loaded when it is first asked."""
+    def predict(
+        self, model: str, signature: str, inputs: dict[str, Any], deadline: object
+    ) -> dict[str, np.ndarray]:
+        """Runs one signature of a model; the deadline is a server's, and does not count here."""
         import tensorflow as tf
 
-        if model not in self._loaded:
-            self._loaded[model] = load_version(self._export_dir, model)
-        signatures = self._loaded[model].signatures
+        from clarel_tf.serving_answers import as_array
+
+        signatures = self._load(model).signatures
         if signature not in signatures:
             raise ClarelError(f"{model} has no signature {signature!r}; it has {list(signatures)}")
         function = signatures[signature]
@@ -75,14 +101,16 @@ class LocalTransport:
             )
         except (tf.errors.OpError, TypeError, ValueError) as error:
             raise ClarelError(f"{model}, {signature}: {' '.join(str(error).split())}") from error
-        return {name: _decoded(value.numpy()) for name, value in outputs.items()}
+        return {name: as_array(value.numpy()) for name, value in outputs.items()}
 
-
-def _decoded(array: np.ndarray) -> np.ndarray:
-    if array.dtype != object:
-        return array
-    decode = np.vectorize(lambda value: value.decode("utf-8", "replace"), otypes=[object])
-    return decode(array) if array.size else array
+    def _load(self, model: str) -> Any:
+        """The SavedModel, which is read when it is first asked."""
+        with self._lock:
+            if model not in self._loaded:
+                if self._version is None:
+                    self._version = newest_version(self._export_dir, model)
+                self._loaded[model] = load_version(self._export_dir, model, self._version)
+            return self._loaded[model]
 
 
 def answer_rows(image_ids: Sequence[str], answer: dict[str, np.ndarray]) -> list[dict[str, Any]]:

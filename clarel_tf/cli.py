@@ -13,7 +13,7 @@ from absl import app, flags, logging
 
 from clarel_tf import checksums, ownership
 from clarel_tf.config import Config, settings
-from clarel_tf.errors import ClarelError
+from clarel_tf.errors import ClarelError, printable
 from clarel_tf.files import disk_trouble, read_json
 from clarel_tf.memory import keep_few_kernels
 from clarel_tf.presets import preset
@@ -202,7 +202,7 @@ def start_tensorflow(use_devices: bool = True) -> None:
 
 
 def _fail(message: str, code: int = 1) -> typing.NoReturn:
-    print("error: " + " ".join(message.split()), file=sys.stderr)
+    print("error: " + printable(" ".join(message.split())), file=sys.stderr)
     sys.exit(code)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from clarel_tf.dataset_loading import Split
+from clarel_tf.errors import printable
 from clarel_tf.vocabulary import standardize
 from clarel_tf.word_vectors import load_word_vectors
 
@@ -111,13 +112,14 @@ def _vocabulary(splits: dict[str, Split], word_vectors: str) -> str:
             f"trainval, {100 * (1 - tokens / known.total()):.2f} % of its tokens."
         )
         if missing:
-            text += f" Most frequent words without a vector: {', '.join(missing[:12])}"
+            text += f" Most frequent words without a vector: {printable(', '.join(missing[:12]))}"
     return text
 
 
 def _classes(splits: dict[str, Split], class_names: Sequence[str]) -> str:
     counts = [np.bincount(split.labels, minlength=len(class_names)) for split in splits.values()]
-    rows = [[name, *row] for name, row in zip(class_names, np.stack(counts, axis=1), strict=True)]
+    table = np.stack(counts, axis=1)
+    rows = [[printable(name), *row] for name, row in zip(class_names, table, strict=True)]
     return "Images by class and split\n" + _table(["class", *splits], rows)
 
 
@@ -125,10 +127,10 @@ def _examples(split: Split, class_names: Sequence[str], count: int) -> str:
     lines = [f"Examples of {split.name}"]
     for i in range(min(count, len(split))):
         start = ", ".join(f"{value:.3f}" for value in split.image_features[i, :4])
-        lines.append(
-            f"  {split.image_ids[i]}  class {class_names[split.labels[i]]!r}  [{start}, ...]"
-        )
-        lines += [f"    {caption.decode('utf-8', 'replace')}" for caption in split.captions[i][:3]]
+        image_id, name = printable(str(split.image_ids[i])), class_names[split.labels[i]]
+        lines.append(f"  {image_id}  class '{printable(name)}'  [{start}, ...]")
+        captions = [caption.decode("utf-8", "replace") for caption in split.captions[i][:3]]
+        lines += [f"    {printable(caption)}" for caption in captions]
     return "\n".join(lines)
 
 

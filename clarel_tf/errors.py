@@ -1,4 +1,4 @@
-"""The one exception that stands for a mistake the user can put right, and others in one line."""
+"""The one exception that stands for a mistake the user can put right, and text safe to show."""
 
 
 class ClarelError(Exception):
@@ -13,3 +13,15 @@ class ClarelError(Exception):
 def brief(error: BaseException) -> str:
     """Another library's error as part of a message: its kind and the beginning of its text."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+
+
+def printable(text: str) -> str:
+    """The text with backslash escapes for all characters that a terminal would not just show.
+
+    Names and captions come from files and servers of other people. A control character among them
+    can move the cursor, change colours or hide what stands before it.
+    """
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )

@@ -4,41 +4,57 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from clarel_tf.errors import ClarelError, brief
-from clarel_tf.serving_transports import (
-    Answer,
-    GrpcTransport,
-    Inputs,
-    RestTransport,
-    ServingError,
-    Transport,
+from clarel_tf.errors import ClarelError
+from clarel_tf.serving_address import parse_server
+from clarel_tf.serving_answers import Answer, check_answer, joined
+from clarel_tf.serving_calls import Deadline, ServingError, TooLarge, checked_timeout
+from clarel_tf.serving_parts import (
+    as_features,
+    as_inputs,
+    as_texts,
+    part_ends,
+    part_of,
+    row_count,
 )
+from clarel_tf.serving_transports import GrpcTransport, Inputs, RestTransport, Transport
 
-# Inputs with a row for every image or sentence asked about; all others belong to the whole request.
-_ROW_INPUTS = ("image_features", "alpha", "text")
+TIMEOUT = 60.0  # seconds for a whole call
 
 
 class ServingClient:
-    """Named questions to the three models; large ones are sent in parts."""
+    """Named questions to the three models; large ones are sent in parts.
 
-    def __init__(self, transport: Transport, batch_size: int = 256):
+    Many threads may share a client.
+    """
+
+    def __init__(self, transport: Transport, batch_size: int = 256, timeout: float = TIMEOUT):
+        """Takes a way to ask.
+
+        Args:
+          batch_size: rows of a part, at most.
+          timeout: seconds for the whole answer to one call, with all its parts and tries.
+        """
+        if batch_size < 1:
+            raise ClarelError(f"batch_size must be at least 1, not {batch_size}")
         self._transport, self._batch_size = transport, batch_size
+        self._timeout = checked_timeout(timeout)
+        self._export_id: str | None = None  # of the export that answered last
 
     def embed_images(self, image_features: np.ndarray) -> np.ndarray:
         """[N, D] -> float32 [N, E]."""
-        inputs = {"image_features": _as_features(image_features)}
-        return _checked(self.predict("image_embedder", inputs), ("embedding",))["embedding"]
+        inputs = {"image_features": as_features(image_features)}
+        return _with(("embedding",), self.predict("image_embedder", inputs))["embedding"]
 
-    def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
+    def embed_texts(self, texts: Sequence[str | bytes]) -> np.ndarray:
         """N sentences -> float32 [N, E]."""
-        inputs = {"text": _as_sentences(texts, "embed_texts")}
-        return _checked(self.predict("text_embedder", inputs), ("embedding",))["embedding"]
+        inputs = {"text": as_texts(texts, "embed_texts")}
+        return _with(("embedding",), self.predict("text_embedder", inputs))["embedding"]
 
     def classify(
         self,
         image_features: np.ndarray,
         alpha: float | None = None,
-        new_classes: Mapping[str, Sequence[str]] | None = None,
+        new_classes: Mapping[str, Sequence[str | bytes]] | None = None,
     ) -> Answer:
         """class_name, distance, probability [N, k] and accepted [N] for N images.
 
@@ -47,7 +63,7 @@ class ServingClient:
           alpha: another balance of seen and unseen classes than the stored one.
           new_classes: sentences by the name of the class that they describe.
         """
-        features = _as_features(image_features)
+        features = as_features(image_features)
         inputs: dict[str, np.ndarray | Sequence[str]] = {"image_features": features}
         if alpha is not None and new_classes:
             raise ClarelError("give an alpha or new classes, not both")
@@ -57,69 +73,106 @@ class ServingClient:
             inputs["alpha"] = np.full(len(features), alpha, np.float32)
         if new_classes:
             signature = "classify_with_new_classes"
-            described = {
-                name: _as_sentences(own, f"the new class {name!r}", least=1)
-                for name, own in new_classes.items()
-            }
-            inputs["sentences"] = [s for own in described.values() for s in own]
-            inputs["class_names"] = [name for name, own in described.items() for _ in own]
+            names = as_texts(new_classes, "new_classes")
+            described = [
+                (name, as_texts(own, f"the new class {name!r}"))
+                for name, own in zip(names, new_classes.values(), strict=True)
+            ]
+            if empty := [name for name, own in described if not own]:
+                raise ClarelError(f"the new class {empty[0]!r} has no sentence")
+            inputs["sentences"] = [text for _, own in described for text in own]
+            inputs["class_names"] = [name for name, own in described for _ in own]
         answer = self.predict("prototype_classifier", inputs, signature)
-        return _checked(answer, ("class_name", "distance", "probability", "accepted"))
+        return _with(("class_name", "distance", "probability", "accepted"), answer)
 
     def predict(self, model: str, inputs: Inputs, signature: str = "serving_default") -> Answer:
-        """Any signature; inputs with many rows are sent in parts and put together again."""
-        lengths = {len(value) for name, value in inputs.items() if name in _ROW_INPUTS}
-        if len(lengths) > 1:
-            raise ClarelError(f"inputs of different length: {sorted(lengths)}")
-        rows = lengths.pop() if lengths else None
-        parts = []
-        for start in range(0, max(rows or 0, 1), self._batch_size):
-            stop = start + self._batch_size
-            part = {
-                name: value[start:stop] if name in _ROW_INPUTS else value
-                for name, value in inputs.items()
-            }
-            answer = self._transport.predict(model, signature, part)
-            expected = None if rows is None else min(stop, rows) - start
-            if any(
-                value.ndim < 1 or expected not in (None, len(value)) for value in answer.values()
-            ):
-                raise ServingError(f"{model}, {signature}: not one row for each of the {expected}")
-            parts.append(answer)
-        if any(part.keys() != parts[0].keys() for part in parts):
-            raise ServingError(f"{model}, {signature}: the parts of the answer do not fit together")
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        """Any signature; inputs with many rows are sent in parts and put together again.
+
+        Args:
+          inputs: arrays of numbers or lists of texts, by name.
+
+        Returns:
+          Arrays by name: float32, bool, or object with elements of type str.
+        """
+        deadline = Deadline(self._timeout)
+        inputs = as_inputs(inputs)
+        rows, parts, start = row_count(inputs), [], 0
+        for stop in part_ends(inputs, self._batch_size, self._transport.number_bytes):
+            parts += self._ask(model, signature, inputs, start, stop, rows is not None, deadline)
+            start = stop
+        try:
+            answer = joined(parts)
+            self._check_export(answer.pop("export_id", np.array([])))
+        except ServingError as error:
+            raise ServingError(f"{model}, {signature}: {error}") from error
+        return answer
+
+    def _ask(
+        self,
+        model: str,
+        signature: str,
+        inputs: Inputs,
+        start: int,
+        stop: int,
+        has_rows: bool,
+        deadline: Deadline,
+    ) -> list[Answer]:
+        """Checked answers to the rows from `start` to `stop`, in halves if they are too many."""
+        try:
+            part = part_of(inputs, start, stop)
+            answer = self._transport.predict(model, signature, part, deadline)
+        except TooLarge:
+            if stop - start < 2:
+                raise
+            middle = (start + stop) // 2
+            return [
+                *self._ask(model, signature, inputs, start, middle, has_rows, deadline),
+                *self._ask(model, signature, inputs, middle, stop, has_rows, deadline),
+            ]
+        try:
+            check_answer(answer, stop - start if has_rows else None)
+        except ServingError as error:
+            raise ServingError(f"{model}, {signature}: {error}") from error
+        return [answer]
+
+    def _check_export(self, export_ids: np.ndarray) -> None:
+        """Refuses embeddings of another export than before; `export_ids`: str [N], N may be 0."""
+        if not len(export_ids):
+            return
+        before = self._export_id or export_ids[0]
+        self._export_id = export_ids[-1]
+        if any(export_id != before for export_id in export_ids):
+            raise ServingError(
+                "the server changed to another export meanwhile, and embeddings of two exports do "
+                "not belong together; ask again, also for those that you have kept"
+            )
 
 
-def connect(address: str, timeout: float = 10.0, batch_size: int = 256) -> ServingClient:
-    """A client for `http://host:port` (REST) or `host:port` (gRPC)."""
-    is_rest = address.startswith(("http://", "https://"))
-    transport = (RestTransport if is_rest else GrpcTransport)(address, timeout)
-    return ServingClient(transport, batch_size)
+def connect(
+    address: str,
+    timeout: float = TIMEOUT,
+    batch_size: int = 256,
+    *,
+    ca_file: str | None = None,
+    authorization: str | None = None,
+) -> ServingClient:
+    """A client for a model server.
+
+    Args:
+      address: `http://host:port` or `https://host:port` (REST); `host:port`, `grpc://host:port`
+        or, with TLS, `grpcs://host:port` (gRPC).
+      timeout: seconds for the whole answer to one call.
+      batch_size: rows of a request, at most.
+      ca_file: certificates to trust, PEM, instead of the usual ones.
+      authorization: value of the `Authorization` header; in plain text to this machine only.
+    """
+    server = parse_server(address, ca_file, authorization)
+    transport = RestTransport(server) if server.is_rest else GrpcTransport(server)
+    return ServingClient(transport, batch_size, timeout)
 
 
-def _as_features(image_features: np.ndarray) -> np.ndarray:
-    try:
-        features = np.asarray(image_features, np.float32)
-    except (ValueError, TypeError) as error:
-        raise ClarelError(f"image features must be numbers, [N, D] ({brief(error)})") from error
-    if features.ndim != 2:
-        raise ClarelError(f"image features must have shape [N, D], not {list(features.shape)}")
-    return features
-
-
-def _as_sentences(texts: Sequence[str], what: str, least: int = 0) -> list[str]:
-    # A string is a sequence of strings too: its letters would be taken for sentences.
-    if isinstance(texts, (str, bytes)) or len(texts) < least:
-        raise ClarelError(f"{what} takes a list of sentences, not {texts!r}")
-    return list(texts)
-
-
-def _checked(answer: Answer, names: Sequence[str]) -> Answer:
-    """An answer that has what we need of it, the same number of classes in each table."""
+def _with(names: Sequence[str], answer: Answer) -> Answer:
+    """The answer, which must have these outputs."""
     if absent := [name for name in names if name not in answer]:
         raise ServingError(f"the answer lacks {', '.join(absent)}; is it a server of our exports?")
-    tables = [answer[name].shape for name in names if name != "accepted" and len(answer[name])]
-    if len(set(tables)) > 1 or any(len(shape) != 2 for shape in tables):
-        raise ServingError(f"the tables of the answer do not fit together: {sorted(answer)}")
     return answer

@@ -1,10 +1,12 @@
 """The look at a dataset, on splits whose numbers are known."""
 
+import dataclasses
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from clarel_tf.dataset_report import dataset_report
@@ -32,6 +34,20 @@ def test_counts_lengths_overlaps_and_coverage(splits, tmp_path):
     assert "vectors.txt has 3 of the" in text
     assert rows["class"][:3] == ["class", "7", "0"]
     assert "class 'class 6'" in text
+
+
+def test_names_ids_and_captions_are_printable(splits):
+    shown = splits["test_unseen"]
+    evil = dataclasses.replace(
+        shown,
+        image_ids=np.array([f"{name}\x1b[1A" for name in shown.image_ids]),
+        captions=[[b"a bird\x1b[2J\r", *own[1:]] for own in shown.captions],
+    )
+    names = [f"class {i}\x07" for i in range(8)]
+    text = dataset_report({**splits, "test_unseen": evil}, names, per_class=True)
+    assert all(char.isprintable() or char == "\n" for char in text)
+    for part in ("\\x1b[1A", "a bird\\x1b[2J\\r", "class 7\\x07"):
+        assert part in text
 
 
 @pytest.mark.slow

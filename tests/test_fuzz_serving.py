@@ -1,12 +1,15 @@
 """Exported models and the client, on requests and answers made at random."""
 
-import http.server
+import gzip
 import json
 import random
-import threading
+import socket
+import zlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2
 
 from clarel_tf.asking import LocalTransport, answer_rows, parse_new_classes
 from clarel_tf.errors import ClarelError
@@ -14,6 +17,7 @@ from clarel_tf.model_files import load_model
 from clarel_tf.serving_client import ServingClient, connect
 from tests.conftest import NAMES
 from tests.fuzzing import damaged, fuzz
+from tests.hostile_servers import answering, grpc_answering, read_request, response, talking
 
 EFFORTS = [{"cases": 150}, pytest.param({"seconds": 45.0}, marks=pytest.mark.slow)]
 CORPUS = "a Red bird; Ünïcödé ÇA İstanbul ﬁn ﬀ 鳥 пти́ца 😀 \u0000 \u200d \ud7ff ½ ² Ⅷ ß ẞ 'x' {}[]"
@@ -109,63 +113,103 @@ def test_any_request_gets_a_right_answer_or_a_refusal(exported, effort):
     assert outcome["read"] and outcome["refused"]
 
 
-@pytest.fixture
-def liar():
-    """(address, what to answer) of a server that answers whatever it is told to."""
-    answer = [200, b"{}"]
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(answer[0])
-            self.send_header("Content-Length", str(len(answer[1])))
-            self.end_headers()
-            self.wfile.write(answer[1])
-
-        def log_message(self, *arguments):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", answer
-    server.shutdown()
-    server.server_close()
-
-
-GOOD_ANSWER = {
-    "outputs": {
-        "class_name": [["a", "b"], ["b", "a"]],
-        "distance": [[0.5, 1.5], [1, 2]],
-        "probability": [[0.75, 0.25], [0.5, 0.5]],
-        "accepted": [True, False],
-    }
+GOOD_OUTPUTS = {
+    "class_name": [["a", "b"], ["b", "a"]],
+    "distance": [[0.5, 1.5], [1.0, 2.0]],
+    "probability": [[0.75, 0.25], [0.5, 0.5]],
+    "accepted": [True, False],
 }
 
 
+def believed(client: ServingClient) -> None:
+    """Asks for two images; whatever the client lets through keeps the rules of an answer."""
+    found = client.classify(np.zeros((2, 4), np.float32))
+    distance, probability = found["distance"], found["probability"]
+    assert found["class_name"].shape == distance.shape == probability.shape
+    assert found["accepted"].shape == (2,) and found["accepted"].dtype == bool
+    assert np.isfinite(distance).all() and (np.diff(distance, axis=1) >= 0).all()
+    assert ((probability >= 0) & (probability <= 1 + 1e-5)).all()
+    assert (probability.sum(axis=1) <= 1 + 1e-3).all()
+    rows = answer_rows(["one", "two"], found)
+    assert rows and all(type(row["class"]) is str for row in rows)
+
+
+def as_proto(outputs: dict) -> predict_pb2.PredictResponse:
+    answer = predict_pb2.PredictResponse()
+    for name, value in outputs.items():
+        answer.outputs[name].CopyFrom(tf.make_tensor_proto(value))
+    return answer
+
+
 @pytest.mark.parametrize("effort", EFFORTS)
-def test_whatever_a_server_answers(liar, effort):
-    address, answer = liar
-    client = connect(address, timeout=5)
-    features = np.zeros((2, 4), np.float32)
+def test_whatever_a_server_answers(effort):
+    good = json.dumps({"outputs": GOOD_OUTPUTS}).encode()
+    answer = [response(good)]
+    with answering(lambda request: answer[0]) as address:
+        client = connect(address, timeout=5)
+        believed(client)
 
-    def attempt(chance: random.Random) -> None:
-        answer[0] = chance.choice((200, 200, 200, 400, 503))
-        answer[1] = damaged(json.dumps(GOOD_ANSWER).encode(), chance)
-        found = client.classify(features)
-        rows = answer_rows(["one", "two"], found)
-        # Damage inside a number or a name cannot be told; the shape always fits.
-        assert {row["image_id"] for row in rows} <= {"one", "two"}
-        assert len(rows) == found["class_name"].size == found["distance"].size
+        def attempt(chance: random.Random) -> None:
+            status = chance.choice(("200 OK",) * 8 + ("400 Bad", "404 Absent", "307 Elsewhere"))
+            answer[0] = response(damaged(good, chance), status)
+            believed(client)
 
-    answer[:] = [200, json.dumps(GOOD_ANSWER).encode()]
-    assert client.classify(features)["class_name"].tolist() == [["a", "b"], ["b", "a"]]
-    outcome = fuzz(attempt, seed=3, **effort)
+        outcome = fuzz(attempt, seed=3, **effort)
     print(f"answers: {outcome}")
     assert outcome["refused"]
-    for whole in (b"[]", b"null", b"[" * 100_000, b'{"outputs": {}}', b'{"outputs": [1, 2]}'):
-        answer[:] = [200, whole]
-        with pytest.raises(ClarelError):
-            client.classify(features)
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_whatever_http_a_server_speaks(effort):
+    """Heads, lengths, chunks and compression are damaged as well; then the server hangs up."""
+    plain = json.dumps({"outputs": GOOD_OUTPUTS}).encode()
+    half = len(plain) // 2
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(c), c) for c in (plain[:half], plain[half:], b""))
+    head = b"HTTP/1.1 200 OK\r\n"
+    forms = (
+        response(plain),
+        head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks,
+        response(gzip.compress(plain, mtime=0), headers=("Content-Encoding: gzip",)),
+        response(zlib.compress(plain), headers=("Content-Encoding: deflate",)),
+        b"HTTP/1.1 100 Continue\r\n\r\n" + response(plain),
+        head + b"\r\n" + plain,
+        b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + plain,
+    )
+    answer = [b""]
+
+    def talk(sock: socket.socket) -> None:
+        read_request(sock)
+        sock.sendall(answer[0])
+
+    with talking(talk) as port:
+        client = connect(f"http://127.0.0.1:{port}", timeout=5)
+        for answer[0] in forms:
+            believed(client)
+
+        def attempt(chance: random.Random) -> None:
+            answer[0] = damaged(chance.choice(forms), chance)
+            believed(client)
+
+        outcome = fuzz(attempt, seed=5, **effort)
+    print(f"HTTP: {outcome}")
+    assert outcome["refused"]
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_whatever_grpc_message_a_server_sends(effort):
+    good = as_proto(GOOD_OUTPUTS).SerializeToString(deterministic=True)
+    answer = [good]
+    with grpc_answering(lambda *_: answer[0]) as address:
+        client = connect(address, timeout=5)
+        believed(client)
+
+        def attempt(chance: random.Random) -> None:
+            answer[0] = damaged(good, chance)
+            believed(client)
+
+        outcome = fuzz(attempt, seed=6, **effort)
+    print(f"gRPC messages: {outcome}")
+    assert outcome["refused"]
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
