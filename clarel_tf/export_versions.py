@@ -112,6 +112,8 @@ def load_version(export_dir: Path, model: str, version: int | None = None) -> An
     """A SavedModel of `model`, compared with its checksums; the newest if no version is given."""
     import tensorflow as tf
 
+    if version is not None and version not in versions_of(export_dir, model):
+        raise ClarelError(f"{export_dir} has no version {version} of {model}")
     number = newest_version(export_dir, model) if version is None else version
     path = export_dir / model / str(number)
     remedy = "delete this version and export again, or put back a copy"

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from clarel_tf.errors import ClarelError
+from clarel_tf.export_versions import EMBED_WITH_ID
 from clarel_tf.serving_address import parse_server
 from clarel_tf.serving_answers import Answer, check_answer, joined
 from clarel_tf.serving_calls import Deadline, ServingError, TooLarge, checked_timeout
@@ -19,6 +20,8 @@ from clarel_tf.serving_parts import (
 from clarel_tf.serving_transports import GrpcTransport, Inputs, RestTransport, Transport
 
 TIMEOUT = 60.0  # seconds for a whole call
+# What a server, or a folder, says of an export from before there were ids.
+_NO_SUCH_SIGNATURE = ("not found in signature def", f"has no signature {EMBED_WITH_ID!r}")
 
 
 class ServingClient:
@@ -39,16 +42,27 @@ class ServingClient:
         self._transport, self._batch_size = transport, batch_size
         self._timeout = checked_timeout(timeout)
         self._export_id: str | None = None  # of the export that answered last
+        self._embed_signature = EMBED_WITH_ID
 
     def embed_images(self, image_features: np.ndarray) -> np.ndarray:
         """[N, D] -> float32 [N, E]."""
-        inputs = {"image_features": as_features(image_features)}
-        return _with(("embedding",), self.predict("image_embedder", inputs))["embedding"]
+        return self._embed("image_embedder", {"image_features": as_features(image_features)})
 
     def embed_texts(self, texts: Sequence[str | bytes]) -> np.ndarray:
         """N sentences -> float32 [N, E]."""
-        inputs = {"text": as_texts(texts, "embed_texts")}
-        return _with(("embedding",), self.predict("text_embedder", inputs))["embedding"]
+        return self._embed("text_embedder", {"text": as_texts(texts, "embed_texts")})
+
+    def _embed(self, model: str, inputs: Inputs) -> np.ndarray:
+        """Embeddings, float32 [N, E], with the id of their export compared if they have one."""
+        deadline = Deadline(self._timeout)
+        try:
+            answer = self._predict(model, inputs, self._embed_signature, deadline)
+        except ClarelError as error:
+            if not any(words in str(error) for words in _NO_SUCH_SIGNATURE):
+                raise
+            self._embed_signature = "serving_default"  # of an export that has no id
+            answer = self._predict(model, inputs, self._embed_signature, deadline)
+        return _with(("embedding",), answer)["embedding"]
 
     def classify(
         self,
@@ -94,7 +108,9 @@ class ServingClient:
         Returns:
           Arrays by name: float32, bool, or object with elements of type str.
         """
-        deadline = Deadline(self._timeout)
+        return self._predict(model, inputs, signature, Deadline(self._timeout))
+
+    def _predict(self, model: str, inputs: Inputs, signature: str, deadline: Deadline) -> Answer:
         inputs = as_inputs(inputs)
         rows, parts, start = row_count(inputs), [], 0
         for stop in part_ends(inputs, self._batch_size, self._transport.number_bytes):

@@ -10,8 +10,9 @@ import pytest
 import tensorflow as tf
 
 from clarel_tf import ownership
+from clarel_tf.asking import LocalTransport
 from clarel_tf.errors import ClarelError
-from clarel_tf.export import export_run
+from clarel_tf.export import export_run, write_saved_model
 from clarel_tf.export_versions import (
     EMBED_WITH_ID,
     MODELS,
@@ -24,7 +25,9 @@ from clarel_tf.export_versions import (
 )
 from clarel_tf.files import read_json
 from clarel_tf.model_files import load_model
+from clarel_tf.serving_client import ServingClient, ServingError, connect
 from tests.conftest import NAMES
+from tests.model_server import serve
 from tests.programs import run_program
 
 
@@ -160,6 +163,39 @@ def test_the_models_of_an_export_carry_its_id(exported_run, finished_run, splits
     again = tf.saved_model.load(str(tmp_path / "again" / "text_embedder" / "1"))
     answer = again.signatures[EMBED_WITH_ID](text=tf.constant(["a"]))
     assert answer["export_id"].numpy()[0] not in ids
+
+    # A server that has loaded the one model of the new export, and not yet the other.
+    between = tmp_path / "between"
+    shutil.copytree(exported_run / "image_embedder", between / "image_embedder")
+    shutil.copytree(tmp_path / "again" / "text_embedder", between / "text_embedder")
+    with serve(between) as addresses:
+        for address in addresses:
+            client = connect(address)
+            assert client.embed_images(features.numpy()).shape == (2, 16)
+            with pytest.raises(ServingError, match="changed to another export"):
+                client.embed_texts(["a bird"])
+            # One that asks for one kind of embeddings alone is not held up.
+            client = connect(address)
+            for _ in range(2):
+                assert client.embed_texts(["a bird"]).shape == (1, 16)
+
+
+def test_an_export_from_before_there_were_ids_is_served(exported_run, finished_run, tmp_path):
+    """Its embedders have one signature."""
+    model = load_model(finished_run / "model.keras")
+
+    def embed(text):
+        return {"embedding": model.text_tower(model.tokenizer(text))}
+
+    signature = [tf.TensorSpec([None], tf.string, "text")]
+    path = tmp_path / "text_embedder" / "1"
+    write_saved_model(path, {"serving_default": (embed, signature)}, model)
+    with serve(tmp_path) as addresses:
+        clients = [ServingClient(LocalTransport(tmp_path)), *map(connect, addresses)]
+        for client in clients:
+            for _ in range(2):
+                found = client.embed_texts(["a red bird"])
+                np.testing.assert_allclose(found, model.embed_texts(["a red bird"]), atol=1e-5)
 
 
 def test_an_older_export_without_a_mark_goes_on(tmp_path, exported_run):
