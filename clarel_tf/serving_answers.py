@@ -13,11 +13,16 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 
 from clarel_tf.errors import brief
-from clarel_tf.serving_calls import ServingError
+from clarel_tf.serving_calls import ServingError, TooLarge
 
 Answer = dict[str, np.ndarray]
 
-_MAX_ELEMENTS = 1 << 24  # of one output; as float32, 64 MiB
+# What a hostile answer can cost to take apart, a second or two, which no deadline interrupts.
+_MAX_OUTPUTS = 64
+_MAX_NUMBERS = 1 << 24  # of one gRPC output; as float32, 64 MiB
+_MAX_TEXTS = 1 << 21
+_MAX_JSON_VALUES = 1 << 21
+_MAX_JSON_LISTS = 1 << 18
 _TOLERANCE = 1e-3  # of a sum of probabilities
 _ROUNDING = 1e-5  # of a single probability
 _TYPES = {"f": "numbers", "b": "true or false", "O": "text"}  # by the kind of a NumPy type
@@ -47,6 +52,8 @@ _FIELDS = {
 
 def outputs_of_json(body: bytes) -> Answer:
     """The outputs by name of a REST answer; raises ServingError."""
+    if body.count(b",") > _MAX_JSON_VALUES or body.count(b"[") + body.count(b"{") > _MAX_JSON_LISTS:
+        raise TooLarge("the answer has too many values to be read in time")
     try:
         answer = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -56,7 +63,13 @@ def outputs_of_json(body: bytes) -> Answer:
     outputs = answer["outputs"]
     # The server leaves the name out where a signature has one output alone.
     outputs = outputs if isinstance(outputs, dict) else {"embedding": outputs}
+    _check_count(outputs)
     return {name: _array_of_json(name, value) for name, value in outputs.items()}
+
+
+def _check_count(outputs: Mapping[str, object]) -> None:
+    if len(outputs) > _MAX_OUTPUTS:
+        raise ServingError(f"the answer has {len(outputs)} outputs; is it a server of our exports?")
 
 
 def _refuse_constant(token: str) -> None:
@@ -89,6 +102,7 @@ def _innermost(value: object) -> Iterator[list]:
 
 def outputs_of_protos(protos: Mapping[str, tensor_pb2.TensorProto]) -> Answer:
     """The outputs by name of a gRPC answer; raises ServingError."""
+    _check_count(protos)
     return {name: _array_of_proto(name, proto) for name, proto in protos.items()}
 
 
@@ -104,8 +118,8 @@ def _array_of_proto(name: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
     kind, shape = known[proto.dtype], [dim.size for dim in proto.tensor_shape.dim]
     if proto.tensor_shape.unknown_rank or not 1 <= len(shape) <= 2:
         raise ServingError(f"{name!r:.40} must have one or two dimensions, not {len(shape)}")
-    count = math.prod(shape)
-    if not all(0 <= size <= _MAX_ELEMENTS for size in shape) or count > _MAX_ELEMENTS:
+    count, most = math.prod(shape), _MAX_TEXTS if kind == tf.string else _MAX_NUMBERS
+    if not all(0 <= size <= most for size in shape) or count > most:
         raise ServingError(f"{name!r:.40} claims the shape {shape}, which is too large")
     if proto.tensor_content:
         held, needed = len(proto.tensor_content), count * kind.size

@@ -22,6 +22,10 @@ class Unavailable(ServingError):
     """The server cannot answer now; the same request may work a moment later."""
 
 
+class Dropped(Unavailable):
+    """The server had closed a connection that was kept; a fresh one may work at once."""
+
+
 class TooLarge(ServingError):
     """The request, or the answer to it, is larger than the other side takes."""
 
@@ -61,12 +65,14 @@ def retrying(ask: Callable[[], Result], deadline: Deadline) -> Result:
     """The result of `ask`, called again where it raises Unavailable.
 
     There are at most TRIES calls. The waits between them double, and none of them goes beyond the
-    deadline: the last error is raised instead.
+    deadline: the last error is raised instead. After Dropped there is no wait.
     """
     wait = FIRST_WAIT
     for _ in range(TRIES - 1):
         try:
             return ask()
+        except Dropped:
+            continue
         except Unavailable:
             if not deadline.allows(wait):
                 raise

@@ -10,6 +10,7 @@ from clarel_tf.serving_address import parse_server
 from clarel_tf.serving_answers import Answer, check_answer, joined
 from clarel_tf.serving_calls import Deadline, ServingError, TooLarge, checked_timeout
 from clarel_tf.serving_parts import (
+    Inputs,
     as_features,
     as_inputs,
     as_texts,
@@ -17,7 +18,7 @@ from clarel_tf.serving_parts import (
     part_of,
     row_count,
 )
-from clarel_tf.serving_transports import GrpcTransport, Inputs, RestTransport, Transport
+from clarel_tf.serving_transports import GrpcTransport, RestTransport, Transport
 
 TIMEOUT = 60.0  # seconds for a whole call
 # What a server, or a folder, says of an export from before there were ids.

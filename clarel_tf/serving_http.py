@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from clarel_tf.errors import brief, printable
 from clarel_tf.serving_address import Server
-from clarel_tf.serving_calls import MAX_ANSWER_BYTES, Deadline, ServingError, Unavailable
+from clarel_tf.serving_calls import MAX_ANSWER_BYTES, Deadline, Dropped, ServingError, Unavailable
 from clarel_tf.serving_sockets import TimedSocket, answer_too_large, open_socket
 
 _MAX_IDLE = 16  # connections that are kept for the next request
@@ -43,7 +43,8 @@ class HttpExchange:
         """Sends one request, and reads its answer to the end.
 
         Raises:
-          Unavailable: nobody listens there, or a kept connection was dropped meanwhile.
+          Unavailable: nobody listens there.
+          Dropped: a kept connection was closed meanwhile; all that were kept are forgotten.
           ServingError: no usable answer, or none in time.
         """
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -59,7 +60,7 @@ class HttpExchange:
             except _DROPPED as error:
                 if is_reused:  # the server had closed it, and maybe the other idle ones with it
                     self._forget_idle()
-                    raise Unavailable(f"a kept connection was dropped ({brief(error)})") from error
+                    raise Dropped(f"a kept connection was dropped ({brief(error)})") from error
                 raise
             answer = _read(response)
         except BaseException as error:

@@ -1,11 +1,12 @@
 """Inputs of a request made uniform, and large ones cut into parts that a server takes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from clarel_tf.errors import ClarelError, brief
-from clarel_tf.serving_transports import Inputs
+
+Inputs = Mapping[str, np.ndarray | Sequence[str | bytes]]
 
 MAX_REQUEST_BYTES = 2_000_000  # half of what a gRPC server takes by default
 # Inputs with a row for every image or sentence asked about; all others belong to the whole request.
@@ -85,8 +86,7 @@ def part_ends(inputs: Inputs, max_rows: int, number_bytes: int) -> Iterator[int]
             yield row
             start, held = row, 0
         held += cost
-    if inputs:
-        yield row_count(inputs) or 0
+    yield row_count(inputs) or 0
 
 
 def _row_bytes(value: np.ndarray | list[str], number_bytes: int) -> np.ndarray:

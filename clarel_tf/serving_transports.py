@@ -5,7 +5,6 @@ Whatever the server answers, what comes out is arrays or a ServingError, before 
 
 import json
 import urllib.parse
-from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import grpc
@@ -26,8 +25,8 @@ from clarel_tf.serving_calls import (
     retrying,
 )
 from clarel_tf.serving_http import HttpAnswer, HttpExchange
+from clarel_tf.serving_parts import Inputs
 
-Inputs = Mapping[str, np.ndarray | Sequence[str]]
 _LONGEST_MESSAGE = 2_000  # characters of a server's own words
 
 
@@ -91,7 +90,7 @@ def _check_status(answer: HttpAnswer) -> None:
 def _message_of(answer: HttpAnswer) -> str:
     """The server's own words about an error, or the words that HTTP has for it."""
     try:
-        found = json.loads(answer.body)
+        found = json.loads(answer.body) if len(answer.body) < 100_000 else None
     except (ValueError, RecursionError):
         found = None
     error = found.get("error") if isinstance(found, dict) else None

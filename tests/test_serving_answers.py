@@ -118,6 +118,7 @@ def test_right_answers_are_believed():
         (b'{"outputs": [[1' + b"0" * 400 + b"]]}", "no table"),
         (b'{"outputs": [[1' + b"0" * 5000 + b"]]}", "not JSON"),
         (b'{"outputs": [["a"]]}', "must hold numbers"),
+        (json.dumps({"outputs": {str(n): [[1.0]] for n in range(65)}}).encode(), "65 outputs"),
         (b'{"outputs": [[]]}', "impossible shape"),
         (b"[" * 100_000, "not JSON"),
         (b'{"outputs": ' + b"[" * 500 + b"1" + b"]" * 500 + b"}", "no table"),

@@ -4,13 +4,11 @@ import json
 import shutil
 
 import grpc
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2
 
-from clarel_tf.ensemble import Ensemble
 from clarel_tf.export import export_run
 from clarel_tf.files import read_json
 from clarel_tf.phase import build_model
@@ -23,15 +21,12 @@ from tests.model_server import serve
 
 @pytest.fixture(scope="module")
 def wide(finished_run, splits, small_config, tmp_path_factory):
-    """(model, {transport: address}) of four models side by side, 4,096 wide."""
+    """(model, {transport: address}) of a small model whose embeddings are 4,096 wide."""
     support = splits["trainval"]
     words = build_vocabulary(c for captions in support.captions for c in captions)
-    members = []
-    for seed in range(4):
-        keras.utils.set_random_seed(seed)
-        config = small_config.override({"embedding_size": 1024})
-        members.append(build_model(config, words, support, num_classes=6))
-    model, folder = Ensemble(members), tmp_path_factory.mktemp("wide")
+    config = small_config.override({"embedding_size": 4096})
+    model = build_model(config, words, support, num_classes=6)
+    folder = tmp_path_factory.mktemp("wide")
     export_run(model, splits, NAMES, read_json(finished_run / "results.json"), folder, k=3)
     with serve(folder) as (rest, by_grpc):
         yield model, {"rest": rest, "grpc": by_grpc}

@@ -80,6 +80,28 @@ def test_a_server_that_floods_with_interim_answers():
         connect(f"http://127.0.0.1:{port}", TIMEOUT).embed_texts(["a bird"])
 
 
+@pytest.mark.parametrize("unit", [b"[],", b"[1.5],", b"1,", b'"",'])
+def test_an_answer_that_takes_long_to_read(unit):
+    """Millions of small values in one answer: no deadline interrupts taking them apart."""
+    many = b'{"outputs":[' + unit * ((40 << 20) // len(unit)) + unit[:-1] + b"]}"
+    with answering(lambda request: response(many)) as address:
+        started = time.monotonic()
+        with pytest.raises(ServingError, match="too many values"):
+            connect(address, 5.0).embed_texts(["a bird"])
+        assert time.monotonic() - started < 5
+
+
+def test_a_grpc_server_that_dribbles():
+    settings, ping = bytes([0, 0, 0, 4, *[0] * 5]), bytes([0, 0, 8, 6, *[0] * 13])
+
+    def talk(sock: socket.socket) -> None:
+        sock.sendall(settings)
+        dribble(sock, ping, 10)
+
+    with talking(talk) as port, ends_in_time():
+        connect(f"127.0.0.1:{port}", TIMEOUT).embed_texts(["a bird"])
+
+
 def test_a_server_that_does_not_read():
     features = np.ones((1, 4_000_000), np.float32)
     with talking(lambda sock: time.sleep(10)) as port, ends_in_time(TIMEOUT + 4):
@@ -272,9 +294,11 @@ def test_connections_are_kept_and_replaced(is_told):
 
     with talking(talk) as port:
         client = connect(f"http://127.0.0.1:{port}", 5.0)
+        started = time.monotonic()
         for _ in range(6):
             assert client.embed_texts(["a bird"]).shape == (1, 2)
             time.sleep(0.02)
+        assert time.monotonic() - started < 0.6
     assert len(connections) == 3 and len(asked) == 6
 
 
