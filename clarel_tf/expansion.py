@@ -1,8 +1,8 @@
 """How much a compressed file may expand to, and readers that stop there.
 
-A deflated file of 1 MB can expand to 1 GB. The files that this project reads do not: the public
-caption archives expand 12-fold, features up to some 20-fold, word vectors 3-fold. So a file may
-expand to a hundred times its size, word vectors to fifty times, and to 16 MiB in any case.
+A deflated file of 1 MB can expand to 1 GB. The files that this project reads do not: the captions
+of CUB expand 9-fold, its features 2-fold, GloVe vectors 3-fold. So a file may expand to a hundred
+times its size, word vectors to fifty times, and to 16 MiB in any case.
 """
 
 import io

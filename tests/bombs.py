@@ -124,22 +124,21 @@ def sparse_map(size: int) -> bytes:
 def zip_file(name: str, pieces: Iterable[bytes], claimed: int | None = None) -> bytes:
     """One deflated member, which may claim to be of another size than it is."""
     buffer = io.BytesIO()
-    first, length = b"", 0
+    first = b""
     with (
         zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive,
         archive.open(name, "w") as member,
     ):
         for piece in pieces:
             member.write(piece)
-            length += len(piece)
             first = first or piece
-    data = buffer.getvalue()
+    data = bytearray(buffer.getvalue())
     if claimed is not None:
-        real = struct.pack("<I", zipfile.ZipFile(buffer).getinfo(name).CRC)
-        assert data.count(real) == 2 and claimed <= len(first)
-        data = data.replace(real, struct.pack("<I", zlib.crc32(first[:claimed])))
-        data = data.replace(struct.pack("<I", length), struct.pack("<I", claimed))
-    return data
+        # Checksum and size, in the header of the member and in the directory at the end.
+        for start in (14, data.rindex(b"PK\x01\x02") + 16):
+            struct.pack_into("<I", data, start, zlib.crc32(first[:claimed]))
+            struct.pack_into("<I", data, start + 8, claimed)
+    return bytes(data)
 
 
 def npy_header(shape: tuple[int, ...], dtype: str) -> bytes:

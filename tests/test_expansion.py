@@ -134,3 +134,16 @@ def test_keras_files_that_expand_are_refused(tmp_path):
     path.write_bytes(zip_file("config.json", repeated(b" ", 64 << 20)))
     with pytest.raises(ClarelError, match=r"model\.keras.*compressed"):
         load_model(path)
+
+
+def test_keras_files_whose_members_share_their_bytes_are_refused(tmp_path):
+    path = tmp_path / "model.keras"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("config.json", bytes(1 << 20))
+    data = path.read_bytes()
+    start, end = data.index(b"PK\x01\x02"), data.index(b"PK\x05\x06")
+    entries = data[start:end] * 200
+    counts = struct.pack("<HHII", 200, 200, len(entries), start)
+    path.write_bytes(data[:start] + entries + data[end : end + 8] + counts + bytes(2))
+    with pytest.raises(ClarelError, match=r"model\.keras expands to more than"):
+        load_model(path)
