@@ -91,19 +91,19 @@ class _Dialler:
 
     def _call(self, worker: int) -> None:
         host, port = self._peers.addresses[worker].rsplit(":", 1)
-        while not self._is_over.wait(0.2):
+        while not self._is_over.is_set():
             with contextlib.suppress(OSError, UnicodeError):
                 connection = socket.create_connection((host, int(port)), timeout=2)
                 # A port of this machine that nobody listens at can reach itself.
-                if connection.getsockname() == connection.getpeername():
-                    connection.close()
-                    continue
-                connection.sendall(self._hello)
-                connection.setblocking(False)
-                self._peers.told[worker] = connection
-                if self._is_over.is_set():
-                    connection.close()
-                return
+                if connection.getsockname() != connection.getpeername():
+                    connection.sendall(self._hello)
+                    connection.setblocking(False)
+                    self._peers.told[worker] = connection
+                    if self._is_over.is_set():
+                        connection.close()
+                    return
+                connection.close()
+            self._is_over.wait(0.2)
 
 
 class _Door:
