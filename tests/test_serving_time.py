@@ -179,7 +179,8 @@ def test_a_host_with_a_dead_address_first(monkeypatch):
 
         def look_up(host, port, **kwargs):
             kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
-            return [(*kind, ("127.0.0.1", port)) for port in ports]
+            unknown = (99, socket.SOCK_STREAM, 6, "", ("::1", port))  # a family we do not have
+            return [unknown, *((*kind, ("127.0.0.1", port)) for port in ports)]
 
         monkeypatch.setattr(socket, "getaddrinfo", look_up)
         assert connect("http://two.example", 2.0).embed_texts(["a bird"]).shape == (1, 2)
