@@ -48,6 +48,7 @@ _FIELDS = {
     tf.bool: "bool_val",
     tf.string: "string_val",
 }
+_VALUES = tuple(field for field in _FIELDS.values() if field != "string_val")
 
 
 def outputs_of_json(body: bytes) -> Answer:
@@ -103,6 +104,10 @@ def _innermost(value: object) -> Iterator[list]:
 def outputs_of_protos(protos: Mapping[str, tensor_pb2.TensorProto]) -> Answer:
     """The outputs by name of a gRPC answer; raises ServingError."""
     _check_count(protos)
+    texts = sum(len(proto.string_val) for proto in protos.values())
+    values = sum(len(getattr(proto, field)) for proto in protos.values() for field in _VALUES)
+    if texts > _MAX_TEXTS or values > _MAX_NUMBERS:
+        raise TooLarge("the answer has too many values to be read in time")
     return {name: _array_of_proto(name, proto) for name, proto in protos.items()}
 
 

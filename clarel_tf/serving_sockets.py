@@ -70,8 +70,9 @@ def open_socket(
     """
     addresses = _look_up(host, port, deadline)
     for number, (family, kind, protocol, _, address) in enumerate(addresses):
-        sock = socket.socket(family, kind, protocol)
+        sock = None
         try:
+            sock = socket.socket(family, kind, protocol)
             sock.settimeout(deadline.left() / (len(addresses) - number))
             sock.connect(address)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -80,7 +81,8 @@ def open_socket(
             sock.settimeout(deadline.left())  # which is for the whole handshake
             return tls.wrap_socket(sock, server_hostname=host)
         except BaseException as error:
-            sock.close()
+            if sock is not None:  # a machine may have no sockets of this family
+                sock.close()
             is_last = number + 1 == len(addresses)
             if is_last or not isinstance(error, OSError) or isinstance(error, ssl.SSLError):
                 raise

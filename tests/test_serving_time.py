@@ -91,6 +91,19 @@ def test_an_answer_that_takes_long_to_read(unit):
         assert time.monotonic() - started < 5
 
 
+def test_a_grpc_answer_that_takes_long_to_read():
+    answer, count = predict_pb2.PredictResponse(), 1 << 21
+    for name in "abcdefgh":
+        answer.outputs[name].CopyFrom(embedding().outputs["embedding"])
+        answer.outputs[name].string_val.extend([b""] * count)
+    message = answer.SerializeToString()
+    with grpc_answering(lambda *_: message) as address:
+        started = time.monotonic()
+        with pytest.raises(ServingError, match="too many values"):
+            connect(address, 5.0).embed_texts(["a bird"])
+        assert time.monotonic() - started < 5
+
+
 def test_a_grpc_server_that_dribbles():
     settings, ping = bytes([0, 0, 0, 4, *[0] * 5]), bytes([0, 0, 8, 6, *[0] * 13])
 
@@ -179,7 +192,8 @@ def test_a_host_with_a_dead_address_first(monkeypatch):
 
         def look_up(host, port, **kwargs):
             kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
-            return [(*kind, ("127.0.0.1", port)) for port in ports]
+            unknown = (99, socket.SOCK_STREAM, 6, "", ("::1", port))  # a family we do not have
+            return [unknown, *((*kind, ("127.0.0.1", port)) for port in ports)]
 
         monkeypatch.setattr(socket, "getaddrinfo", look_up)
         assert connect("http://two.example", 2.0).embed_texts(["a bird"]).shape == (1, 2)
