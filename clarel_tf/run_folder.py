@@ -108,10 +108,13 @@ class RunFolder:
     def check_data(self, fingerprints: dict[str, Any]) -> None:
         """Refuses data that is not what the run began with; compares what is given."""
         before = self.fingerprints()
-        if any(before.get(name) != value for name, value in fingerprints.items()):
+        changed = [name for name, value in fingerprints.items() if before.get(name) != value]
+        if changed:
+            what = {"word_vectors": "the word-vector file", "members": "the set of its models"}
             raise ClarelError(
-                f"the dataset or the word vectors are not those that the run in {self.path} began "
-                "with; name a new run_dir, or restart it"
+                f"{what.get(changed[0], f'split {changed[0]!r} of the dataset')} is not what the "
+                f"run in {self.path} began with; give the --data_dir or --word_vectors of that "
+                "time, or name a new --run_dir for a run with what you have now"
             )
 
     @property

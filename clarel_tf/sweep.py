@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from clarel_tf import checksums, files, ownership
-from clarel_tf.config import Config
+from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
-from clarel_tf.run_folder import MAKE_AGAIN, RunFolder, holds_older_runs
+from clarel_tf.run_folder import BEGIN_ANEW, MAKE_AGAIN, RunFolder, holds_older_runs
 
 # Settings that runs are repeated with: their values are averaged over, not compared.
 REPEATED = ("seed", "class_division")
@@ -100,7 +100,7 @@ def collect(
     rows = []
     for name, config in configs.items():
         outcome = read_outcome(sweep_dir / name, validation_only)
-        if outcome is None:
+        if outcome is None or not _is_run_of(config, sweep_dir / name):
             continue
         gzsl, plain = outcome["gzsl"], outcome["gzsl_alpha0"]
         row = {key: value_of(config, key) for key in grid}
@@ -113,6 +113,20 @@ def collect(
         row |= {key: gzsl[key] for key in "ush"} | {f"{key}0": plain[key] for key in "ush"}
         rows.append(row)
     return rows
+
+
+def _is_run_of(config: Config, run_dir: Path) -> bool:
+    """False for a run that an earlier sweep made in this folder with other settings."""
+    return (
+        Config.from_dict(checksums.read_json(RunFolder(run_dir).config_path, BEGIN_ANEW)) == config
+    )
+
+
+def remove_figures(sweep_dir: Path, drawn: Sequence[str]) -> None:
+    """Deletes the figures of an earlier sweep in this folder that this one did not draw anew."""
+    names = {"alpha.png", *(f"{field.name.rstrip('_')}.png" for _, field in settings())}
+    for name in names - set(drawn):
+        (sweep_dir / name).unlink(missing_ok=True)
 
 
 def read_outcome(run_dir: Path, validation_only: bool = False) -> dict[str, Any] | None:

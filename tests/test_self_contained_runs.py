@@ -58,7 +58,7 @@ def test_a_run_goes_on_and_is_evaluated_without_its_vector_file(tmp_path, splits
     moved = config.override({"word_vectors": str(tmp_path / "moved.txt")})
     assert run_experiment(moved, splits, tmp_path / "run", NAMES)["zsl"] == whole["zsl"]
     write_vectors(tmp_path / "moved.txt", seed=1)
-    with pytest.raises(ClarelError, match="the word vectors are not those"):
+    with pytest.raises(ClarelError, match="the word-vector file is not what"):
         run_experiment(moved, splits, tmp_path / "run", NAMES)
     with pytest.raises(ClarelError, match=r"word_vectors=.*, now it is"):
         run_experiment(small_config, splits, tmp_path / "run", NAMES)
@@ -78,7 +78,7 @@ def test_export_needs_the_file_for_all_its_words_alone(tmp_path, demo_data_dir):
     every_word = [*export, "--export_vocabulary=all"]
     for flags, message in (
         ([], "say where it is with --word_vectors"),
-        ([f"--word_vectors={tmp_path / 'other.txt'}"], "the word vectors are not those"),
+        ([f"--word_vectors={tmp_path / 'other.txt'}"], "the word-vector file is not what"),
     ):
         done = run_program(*every_word, *flags)
         assert done.returncode == 1 and message in done.stderr, done.stderr
