@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from clarel_tf import files
 from clarel_tf.array_files import checked_features, read_npz
 from clarel_tf.errors import ClarelError
 from clarel_tf.export_versions import load_version, newest_version
@@ -57,7 +58,7 @@ def read_authorization(path: str | None) -> str | None:
     if not path:
         return None
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
+        return files.read_regular(path).decode("utf-8").strip()
     except OSError as error:
         raise ClarelError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:

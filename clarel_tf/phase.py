@@ -8,7 +8,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from clarel_tf import checksums
+from clarel_tf import checksums, files
 from clarel_tf.config import Config
 from clarel_tf.dataset_loading import Split
 from clarel_tf.distribution import Distribution
@@ -87,8 +87,8 @@ def save_model(model: Embedder, path: Path) -> None:
     if path.exists() and checksums.is_intact(path):
         return
     if path.exists():
-        aside = path.with_name(f"{path.name}.damaged")
-        path.replace(aside)
+        aside = files.free_name(path.with_name(f"{path.name}.damaged"))
+        path.rename(aside)
         print(f"{path} is damaged; now {aside.name}, and written again", file=sys.stderr)
     with checksums.written_aside(path) as temporary:
         model.save(temporary)

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+from clarel_tf import files
 from clarel_tf.errors import brief, printable
 from clarel_tf.serving_address import Server
 from clarel_tf.serving_answers import Answer, outputs_of_json, outputs_of_protos
@@ -66,7 +67,9 @@ class RestTransport:
             return answer.body
 
         try:
-            return outputs_of_json(retrying(ask, deadline))
+            outputs = outputs_of_json(retrying(ask, deadline))
+            deadline.left()  # reading it took its time too
+            return outputs
         except ServingError as error:
             url = f"{self._server.scheme}://{self._server.host_and_port}{path}"
             raise type(error)(f"{url}, {signature}: {error}") from error
@@ -127,7 +130,9 @@ class GrpcTransport:
         try:
             request = _request(model, signature, inputs)
             response = retrying(lambda: self._ask(request, deadline), deadline)
-            return outputs_of_protos(response.outputs)
+            outputs = outputs_of_protos(response.outputs)
+            deadline.left()  # reading it took its time too
+            return outputs
         except ServingError as error:
             raise type(error)(f"{where}: {error}") from error
         except (ValueError, TypeError) as error:
@@ -163,5 +168,4 @@ def _certificates(server: Server) -> bytes | None:
     """What is in `ca_file`, or None for the certificates that gRPC brings along."""
     if server.ca_file is None:
         return None
-    with open(server.ca_file, "rb") as handle:
-        return handle.read()
+    return files.read_regular(server.ca_file)

@@ -57,7 +57,11 @@ def grid_configs(
     configs = {}
     for point in _around(base, grid) if one_at_a_time else _combined(grid):
         name = ",".join(f"{key}={value}" for key, value in point.items()).replace("/", "_")
-        configs[name] = base.override(point)
+        config = base.override(point)
+        if configs.setdefault(name, config) != config:
+            raise ClarelError(
+                f"two points of the grid would share the folder {name!r}; rename a file"
+            )
     return configs
 
 

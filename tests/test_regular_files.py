@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import socket
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +12,14 @@ import tensorflow_datasets as tfds
 
 from clarel_tf import files
 from clarel_tf.array_files import read_mat, read_npz
+from clarel_tf.asking import read_authorization
 from clarel_tf.errors import ClarelError
 from clarel_tf.model_files import load_model
 from clarel_tf.pairs_features import read_features
 from clarel_tf.pairs_splits import read_shares
 from clarel_tf.pairs_table import read_rows
 from clarel_tf.raw_archives import iterate_texts, read_zip_member
+from clarel_tf.serving_client import connect
 from clarel_tf.vocabulary import load_vocabulary
 from clarel_tf.word_vectors import load_word_vectors
 from tests.programs import run_program
@@ -110,3 +113,14 @@ def test_word_vectors_that_are_a_pipe_end_the_program(tmp_path, demo_data_dir):
     assert done.returncode == 1
     assert re.search(r"error: .*vectors is a named pipe, not a file; [^\n]*\n$", done.stderr)
     assert "Traceback" not in done.stderr
+
+
+def test_secrets_and_certificates_are_read_from_regular_files_alone(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(ClarelError, match="not a file"):
+            read_authorization(str(path))
+        with pytest.raises(ClarelError, match="not a file"):
+            connect("https://127.0.0.1:1", ca_file=str(path))
+        with pytest.raises(ClarelError, match="not a file"):
+            connect("grpcs://127.0.0.1:1", ca_file=str(path))
