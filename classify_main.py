@@ -11,7 +11,7 @@ from typing import Any
 
 from absl import flags
 
-from clarel_tf import cli
+from clarel_tf.commands import cli
 from clarel_tf.errors import ClarelError, printable
 
 _EXPORT_DIR = flags.DEFINE_string("export_dir", None, "folder of an export")
@@ -44,13 +44,13 @@ def main() -> None:
         raise ClarelError("give --features or --dataset with --image_ids, one of them")
     if (_CA_FILE.value or _AUTHORIZATION_FILE.value) and not _SERVER.value:
         raise ClarelError("--ca_file and --authorization_file belong to --server")
-    from clarel_tf.asking import parse_new_classes
+    from clarel_tf.serving.local import parse_new_classes
 
     new_classes = parse_new_classes(_NEW_CLASS.value)
     image_ids, features = _images()
     cli.start_tensorflow()
-    from clarel_tf.asking import LocalTransport, answer_rows, read_authorization
-    from clarel_tf.serving_client import ServingClient, connect
+    from clarel_tf.serving.client import ServingClient, connect
+    from clarel_tf.serving.local import LocalTransport, answer_rows, read_authorization
 
     if _SERVER.value:
         client = connect(
@@ -68,11 +68,11 @@ def main() -> None:
 def _images() -> tuple[list[str], Any]:
     """Ids and features of the images asked about."""
     if _FEATURES.value:
-        from clarel_tf.asking import read_image_features
+        from clarel_tf.serving.local import read_image_features
 
         return read_image_features(_FEATURES.value)
     _, splits = cli.load_dataset(_DATASET.value, _CONFIG.value)
-    from clarel_tf.asking import find_images
+    from clarel_tf.serving.local import find_images
 
     return find_images(splits, _IMAGE_IDS.value)
 

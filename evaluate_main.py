@@ -5,7 +5,7 @@ python evaluate_main.py --run_dir=runs/demo
 
 from absl import flags
 
-from clarel_tf import cli
+from clarel_tf.commands import cli
 
 _RUN_DIR = flags.DEFINE_string("run_dir", None, "folder of a finished run")
 _SEED = flags.DEFINE_integer(
@@ -16,9 +16,9 @@ _SEED = flags.DEFINE_integer(
 def main() -> None:
     folder, config = cli.finished_run(_RUN_DIR.value)
     builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
-    from clarel_tf.dataset_loading import class_names
-    from clarel_tf.rerun import evaluate_run
-    from clarel_tf.results_table import evaluation_table
+    from clarel_tf.data.loading import class_names
+    from clarel_tf.experiments.reevaluation import evaluate_run
+    from clarel_tf.reporting.results_table import evaluation_table
 
     seed = config.seed if _SEED.value is None else _SEED.value
     results, evaluation = evaluate_run(folder, config, splits, class_names(builder), seed)

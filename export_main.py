@@ -7,7 +7,7 @@ from pathlib import Path
 
 from absl import flags
 
-from clarel_tf import cli
+from clarel_tf.commands import cli
 from clarel_tf.errors import ClarelError
 
 _RUN_DIR = flags.DEFINE_string("run_dir", None, "folder of a finished run")
@@ -33,13 +33,13 @@ def main() -> None:
     if not _EXPORT_DIR.value:
         raise ClarelError("--export_dir is missing: name the folder that gets the models")
     builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
-    from clarel_tf.dataset_loading import class_names
-    from clarel_tf.experiment import split_fingerprints
-    from clarel_tf.export import export_run
-    from clarel_tf.files import file_fingerprint, read_json
-    from clarel_tf.model_files import load_model
-    from clarel_tf.open_vocabulary import with_all_words
-    from clarel_tf.protocol import apply_protocol
+    from clarel_tf.data.loading import class_names
+    from clarel_tf.data.protocols import apply_protocol
+    from clarel_tf.experiments.experiment import split_fingerprints
+    from clarel_tf.models.open_vocabulary import with_all_words
+    from clarel_tf.models.saving import load_model
+    from clarel_tf.serving.export import export_run
+    from clarel_tf.storage.files import file_fingerprint, read_json
 
     splits = apply_protocol(splits, config.protocol, config.class_division)
     folder.check_data(split_fingerprints(splits))

@@ -5,7 +5,7 @@ python inspect_main.py --dataset=cub --config=custom --word_vectors=glove.6B.100
 
 from absl import flags
 
-from clarel_tf import cli
+from clarel_tf.commands import cli
 
 _DATASET = flags.DEFINE_string("dataset", "demo", "dataset: a folder below datasets/")
 _CONFIG = flags.DEFINE_string("config", "", "builder config of the dataset (empty: its default)")
@@ -17,8 +17,8 @@ _EXAMPLES = flags.DEFINE_integer("examples", 2, "instances to show", lower_bound
 
 def main() -> None:
     builder, splits = cli.load_dataset(_DATASET.value, _CONFIG.value)
-    from clarel_tf.dataset_loading import class_names
-    from clarel_tf.dataset_report import dataset_report
+    from clarel_tf.data.loading import class_names
+    from clarel_tf.reporting.dataset_report import dataset_report
 
     print(f"Dataset {builder.info.full_name}, in {builder.data_path}\n")
     print(

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from absl import flags
 
-from clarel_tf import cli, files
+from clarel_tf.commands import cli
 from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
+from clarel_tf.storage import files
 
 _GRID = flags.DEFINE_multi_string("grid", [], "NAME=VALUE,VALUE,... of any setting; repeatable")
 _ONE_AT_A_TIME = flags.DEFINE_bool(
@@ -35,7 +36,13 @@ _JOBS = flags.DEFINE_integer(
 def main() -> None:
     base = cli.config_from_flags()
     cli.start_tensorflow()
-    from clarel_tf.sweep import claim_sweep_dir, collect, grid_configs, parse_grid, write_csv
+    from clarel_tf.experiments.sweep import (
+        claim_sweep_dir,
+        collect,
+        grid_configs,
+        parse_grid,
+        write_csv,
+    )
 
     grid = parse_grid(_GRID.value)
     configs = grid_configs(base, grid, _ONE_AT_A_TIME.value)
@@ -65,7 +72,7 @@ def main() -> None:
 
 def _prepare_data(config: Config) -> None:
     """Builds the dataset once, before the runs would all do it."""
-    from clarel_tf.dataset_loading import get_builder, prepare
+    from clarel_tf.data.loading import get_builder, prepare
 
     builder = get_builder(config.dataset, config.dataset_config, flags.FLAGS.data_dir)
     prepare(builder, flags.FLAGS.manual_dir)
@@ -89,8 +96,9 @@ def _run(config: Config, sweep_dir: Path, name: str, threads: int) -> str | None
 
 
 def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
-    from clarel_tf import sweep, sweep_tables
-    from clarel_tf.sweep_figures import alpha_band_figure, save_png, setting_figure
+    from clarel_tf.experiments import sweep
+    from clarel_tf.reporting import sweep_tables
+    from clarel_tf.reporting.sweep_report import alpha_band_figure, save_png, setting_figure
 
     rows = sweep.collect(sweep_dir, configs, grid, _VALIDATION_ONLY.value)
     if not rows:

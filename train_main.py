@@ -7,7 +7,7 @@ import contextlib
 
 from absl import flags
 
-from clarel_tf import cli
+from clarel_tf.commands import cli
 from clarel_tf.errors import ClarelError
 
 _RUN_DIR = flags.DEFINE_string("run_dir", None, "folder of the run (default: runs/<dataset>)")
@@ -47,10 +47,10 @@ def main() -> None:
     # The chief may have to build the dataset in a folder that all workers share.
     with distribution.chief_first() if distribution else contextlib.nullcontext():
         builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
-    from clarel_tf.dataset_loading import class_names
-    from clarel_tf.experiment import run_experiment, run_validation
-    from clarel_tf.repeats import follow_repeats, repeats_table, run_repeats
-    from clarel_tf.results_table import results_table, validation_table
+    from clarel_tf.data.loading import class_names
+    from clarel_tf.experiments.experiment import run_experiment, run_validation
+    from clarel_tf.experiments.repeats import follow_repeats, repeats_table, run_repeats
+    from clarel_tf.reporting.results_table import results_table, validation_table
 
     if distribution and not distribution.is_chief:
         follow_repeats(config, splits, _REPEATS.value, distribution)

@@ -19,8 +19,8 @@ import paper_step
 import tensorflow as tf
 from captions import load_corpus
 
-from clarel_tf.dataset_loading import Split
-from clarel_tf.input_pipeline import training_batches
+from clarel_tf.data.split import Split
+from clarel_tf.training.batches import training_batches
 
 IMAGES = 7057  # trainval of CUB
 
@@ -32,9 +32,12 @@ started = time.perf_counter()
 import keras
 import numpy as np
 import tensorflow_datasets as tfds
-from clarel_tf import dataset_loading, phase, presets, training
-from clarel_tf.protocol import apply_protocol
-from clarel_tf.vocabulary import build_vocabulary
+from clarel_tf.data import loading as dataset_loading
+from clarel_tf.experiments import training_phase as phase
+from clarel_tf import presets
+from clarel_tf.training.loop import loop as training
+from clarel_tf.data.protocols import apply_protocol
+from clarel_tf.models.vocabulary import build_vocabulary
 tfds.disable_progress_bar()
 settings = presets.preset(sys.argv[2]).override({"steps": 1, "warmup_steps": 0})
 builder = dataset_loading.get_builder("demo", data_dir=sys.argv[1])

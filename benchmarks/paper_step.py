@@ -11,9 +11,9 @@ from captions import Corpus
 from plain_clarel import plain_optimizer
 
 from clarel_tf.config import ModelConfig, TrainingConfig
-from clarel_tf.model import Clarel
-from clarel_tf.optimization import make_optimizer
-from clarel_tf.vocabulary import Tokenizer
+from clarel_tf.models.clarel import Clarel
+from clarel_tf.models.vocabulary import Tokenizer
+from clarel_tf.training.optimizers import make_optimizer
 
 FEATURE_SIZE = 2048
 CLASSES = 150

@@ -8,9 +8,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from clarel_tf import losses
-from clarel_tf.distances import pairwise_distances
-from clarel_tf.model import METRICS, Batch, Clarel
+from clarel_tf.models import losses
+from clarel_tf.models.clarel import Batch, Clarel
+from clarel_tf.models.distances import pairwise_distances
+from clarel_tf.models.losses import METRICS
 from tests.plain_text_tower import PlainTextTower
 
 

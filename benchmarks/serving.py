@@ -21,9 +21,9 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from clarel_tf.config import ModelConfig
-from clarel_tf.export import write_saved_model
-from clarel_tf.model import Clarel
-from clarel_tf.serving_functions import (
+from clarel_tf.models.clarel import Clarel
+from clarel_tf.serving.export import write_saved_model
+from clarel_tf.serving.signatures import (
     Calibration,
     PrototypeClassifier,
     embed_images,

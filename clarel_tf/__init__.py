@@ -10,21 +10,21 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME_OF_NAME = {
-    "Clarel": "clarel_tf.model",
+    "Clarel": "clarel_tf.models.clarel",
     "ClarelError": "clarel_tf.errors",
     "Config": "clarel_tf.config",
-    "Ensemble": "clarel_tf.ensemble",
+    "Ensemble": "clarel_tf.models.ensemble",
     "LossConfig": "clarel_tf.config",
     "ModelConfig": "clarel_tf.config",
     "TrainingConfig": "clarel_tf.config",
-    "build_vocabulary": "clarel_tf.vocabulary",
-    "class_names": "clarel_tf.dataset_loading",
-    "get_builder": "clarel_tf.dataset_loading",
-    "load_model": "clarel_tf.model_files",
-    "load_splits": "clarel_tf.dataset_loading",
-    "pairwise_distances_numpy": "clarel_tf.distances",
+    "build_vocabulary": "clarel_tf.models.vocabulary",
+    "class_names": "clarel_tf.data.loading",
+    "get_builder": "clarel_tf.data.loading",
+    "load_model": "clarel_tf.models.saving",
+    "load_splits": "clarel_tf.data.loading",
+    "pairwise_distances_numpy": "clarel_tf.models.distances",
     "preset": "clarel_tf.presets",
-    "run_experiment": "clarel_tf.experiment",
+    "run_experiment": "clarel_tf.experiments.experiment",
 }
 __all__ = ["__version__", *sorted(_HOME_OF_NAME)]
 

@@ -1,15 +1,15 @@
 """The settings of a run: frozen dataclasses, JSON in and out.
 
 Every field states its meaning and its legal values once, here; the flags of the programs, the
-checks and the messages are made from that (`setting.py`). The defaults are the paper's values.
+checks and the messages are made from that (`config_fields.py`). The defaults are the paper's.
 """
 
 import dataclasses
 from typing import Any
 
-from clarel_tf.decision_rule import DecisionRule
+from clarel_tf.config_fields import check, convert, setting
+from clarel_tf.decision.rule import DecisionRule
 from clarel_tf.errors import ClarelError
-from clarel_tf.setting import check, convert, setting
 
 # Names of checkpoints have nine digits.
 MOST_STEPS = 999_999_999

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from clarel_tf.text_tower import TextTower
+from clarel_tf.models.text_tower import TextTower
 
 
 class PlainTextTower(keras.layers.Layer):

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clarel_tf.calibration import (
+from clarel_tf.decision.alpha import alpha_grid, nearest_classes
+from clarel_tf.decision.embedded_splits import EmbeddedSplit
+from clarel_tf.decision.prototypes import Prototypes, own_class_distance
+from clarel_tf.decision.rule import DecisionRule
+from clarel_tf.evaluation.gzsl import (
     alpha_curve,
-    alpha_grid,
     choose_alpha,
     gzsl_scores,
-    nearest_classes,
+    harmonic_mean,
+    per_class_accuracy,
 )
-from clarel_tf.decision_rule import DecisionRule
-from clarel_tf.embedding import EmbeddedSplit
-from clarel_tf.metrics import harmonic_mean, per_class_accuracy
-from clarel_tf.prototypes import Prototypes, own_class_distance
-from clarel_tf.validation import carry_over
+from clarel_tf.evaluation.selection import carry_over
 
 CLASSES = np.array([2, 5, 7, 9])
 IS_SEEN = np.array([True, False, True, False])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from clarel_tf.discriminants import Discriminants, class_statistics
+from clarel_tf.decision.discriminants import Discriminants, class_statistics
 from tests.independent_check import ledoit_wolf
 
 
@@ -112,9 +112,9 @@ def test_degenerate_data_gives_finite_scores(count):
 
 def test_who_is_about_to_use_much_memory_is_told(monkeypatch, capsys):
     # Five matrices of 4 x 4 numbers of 8 bytes: 640.
-    monkeypatch.setattr("clarel_tf.discriminants._MUCH_MEMORY", 640)
+    monkeypatch.setattr("clarel_tf.decision.discriminants._MUCH_MEMORY", 640)
     made()
     assert not capsys.readouterr().err
-    monkeypatch.setattr("clarel_tf.discriminants._MUCH_MEMORY", 639)
+    monkeypatch.setattr("clarel_tf.decision.discriminants._MUCH_MEMORY", 639)
     made()
     assert "discriminants of 4 known classes need about" in capsys.readouterr().err

@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import pytest
 
-from clarel_tf.ensemble import Ensemble
-from clarel_tf.ensemble_run import run_ensemble
 from clarel_tf.errors import ClarelError
-from clarel_tf.model_files import load_model
-from clarel_tf.phase import build_model
-from clarel_tf.vocabulary import build_vocabulary
+from clarel_tf.experiments.ensemble_run import run_ensemble
+from clarel_tf.experiments.training_phase import build_model
+from clarel_tf.models.ensemble import Ensemble
+from clarel_tf.models.saving import load_model
+from clarel_tf.models.vocabulary import build_vocabulary
 
 SENTENCES = ["a red bird", "a tiny blue bird with a long bill", "", "words unheard of"]
 

@@ -6,15 +6,15 @@ import keras
 import numpy as np
 import pytest
 
-from clarel_tf.decision_rule import DecisionRule
-from clarel_tf.embedding import EmbeddedSplit
+from clarel_tf.data.protocols import apply_protocol
+from clarel_tf.decision.embedded_splits import EmbeddedSplit
+from clarel_tf.decision.image_head import HeadEvidence
+from clarel_tf.decision.prototypes import distances_without_own_captions, make_prototypes
+from clarel_tf.decision.rule import DecisionRule
 from clarel_tf.errors import ClarelError
-from clarel_tf.evaluation import distance_blocks, embed_queries
-from clarel_tf.head_evidence import HeadEvidence
-from clarel_tf.phase import build_model
-from clarel_tf.protocol import apply_protocol
-from clarel_tf.prototypes import distances_without_own_captions, make_prototypes
-from clarel_tf.vocabulary import build_vocabulary
+from clarel_tf.evaluation.zero_shot import distance_blocks, embed_queries
+from clarel_tf.experiments.training_phase import build_model
+from clarel_tf.models.vocabulary import build_vocabulary
 from tests.conftest import make_split
 from tests.independent_check import discriminants_of
 

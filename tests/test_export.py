@@ -16,16 +16,16 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
-from clarel_tf.dataset_loading import class_names, get_builder, load_splits
-from clarel_tf.decision_rule import DecisionRule
-from clarel_tf.distances import pairwise_distances_numpy
-from clarel_tf.evaluation import embed_queries
-from clarel_tf.export import write_saved_model
-from clarel_tf.files import read_json
-from clarel_tf.metrics import harmonic_mean, per_class_accuracy
-from clarel_tf.model_files import load_model
-from clarel_tf.results_table import results_table
-from clarel_tf.serving_functions import Calibration, PrototypeClassifier
+from clarel_tf.data.loading import class_names, get_builder, load_splits
+from clarel_tf.decision.rule import DecisionRule
+from clarel_tf.evaluation.gzsl import harmonic_mean, per_class_accuracy
+from clarel_tf.evaluation.zero_shot import embed_queries
+from clarel_tf.models.distances import pairwise_distances_numpy
+from clarel_tf.models.saving import load_model
+from clarel_tf.reporting.results_table import results_table
+from clarel_tf.serving.export import write_saved_model
+from clarel_tf.serving.signatures import Calibration, PrototypeClassifier
+from clarel_tf.storage.files import read_json
 from tests.independent_check import measure
 from tests.programs import ROOT, run_program
 

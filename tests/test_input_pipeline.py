@@ -7,12 +7,8 @@ import pytest
 import tensorflow as tf
 
 from clarel_tf.errors import ClarelError
-from clarel_tf.input_pipeline import (
-    captions_by_instance,
-    tokenize_captions,
-    training_batches,
-)
-from clarel_tf.vocabulary import UNKNOWN_ID, Tokenizer
+from clarel_tf.models.vocabulary import UNKNOWN_ID, Tokenizer, tokenize_captions
+from clarel_tf.training.batches import captions_by_instance, training_batches
 from tests.conftest import make_split
 
 SPLIT = make_split("train", [3, 5, 3, 5, 9, 9, 3, 5], captions=4)

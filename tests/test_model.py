@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from clarel_tf.config import LossConfig, ModelConfig
 from clarel_tf.errors import ClarelError
-from clarel_tf.model import Clarel
-from clarel_tf.model_files import load_model
-from clarel_tf.training_history import METRICS
+from clarel_tf.models.clarel import Clarel
+from clarel_tf.models.losses import METRICS
+from clarel_tf.models.saving import load_model
 
 WORDS = [f"w{i}" for i in range(20)]
 SMALL = ModelConfig(

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarel_tf.caption_draws import CaptionDraws
-from clarel_tf.distances import distances_to_true_means, distances_to_true_means_numpy
-from clarel_tf.embedding import EmbeddedSplit
-from clarel_tf.evaluation import queries_from
-from clarel_tf.new_classes import new_class_curve
-from clarel_tf.prototypes import CaptionScatter, make_prototypes
+from clarel_tf.decision.embedded_splits import EmbeddedSplit
+from clarel_tf.decision.prototypes import CaptionScatter, make_prototypes
+from clarel_tf.evaluation.caption_draws import CaptionDraws
+from clarel_tf.evaluation.new_classes import new_class_curve
+from clarel_tf.evaluation.zero_shot import queries_from
+from clarel_tf.models.distances import distances_to_true_means, distances_to_true_means_numpy
 
 
 def test_corrected_distances_by_hand():

@@ -5,9 +5,9 @@ import pytest
 
 from clarel_tf.config import ModelConfig
 from clarel_tf.errors import ClarelError
-from clarel_tf.model import Clarel
-from clarel_tf.open_vocabulary import with_all_words
-from clarel_tf.word_vectors import load_word_vectors
+from clarel_tf.models.clarel import Clarel
+from clarel_tf.models.open_vocabulary import with_all_words
+from clarel_tf.storage.word_vectors import load_word_vectors
 
 SMALL = ModelConfig(embedding_size=6, word_size=3, filters=(4, 4), lstm_units=4, max_tokens=5)
 VECTORS = "a 1 2 3\nbird 4 5 6\nNot 1 1 1\nwing-bar 2 2 2\npurple 7 8 9\npurple 0 0 1\n"

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from benchmarks.plain_clarel import PlainClarel, plain_optimizer
 from clarel_tf.config import ModelConfig, TrainingConfig
-from clarel_tf.model import Clarel
-from clarel_tf.optimization import make_optimizer
+from clarel_tf.models.clarel import Clarel
+from clarel_tf.training.optimizers import make_optimizer
 
 STEPS, INSTANCES, CAPTIONS, LIMIT, CLASSES, WIDTH = 50, 8, 3, 30, 5, 12
 # With the 0.1 of the paper so small a model is chaotic: after 25 steps two runs that differ in

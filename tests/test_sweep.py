@@ -10,12 +10,12 @@ import matplotlib.image
 import pytest
 
 from clarel_tf.config import Config
-from clarel_tf.dataset_loading import get_builder, load_splits
+from clarel_tf.data.loading import get_builder, load_splits
+from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiment import run_experiment, run_validation
-from clarel_tf.protocol import apply_protocol
-from clarel_tf.sweep import collect, grid_configs, parse_grid
-from clarel_tf.sweep_tables import ablation_table, averaged, settings_table
+from clarel_tf.experiments.experiment import run_experiment, run_validation
+from clarel_tf.experiments.sweep import collect, grid_configs, parse_grid
+from clarel_tf.reporting.sweep_report import ablation_table, averaged, settings_table
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = {"zsl": 50.0, "u0": 30.0, "s0": 60.0, "h0": 40.0, "alpha": 0.1, "ausuc": 40.0}

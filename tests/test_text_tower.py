@@ -7,7 +7,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clarel_tf.text_tower import TextTower
+from clarel_tf.models.text_tower import TextTower
 from tests.plain_text_tower import PlainTextTower
 
 LIMIT = 30
