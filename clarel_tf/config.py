@@ -8,7 +8,6 @@ import dataclasses
 from typing import Any
 
 from clarel_tf.config_fields import check, convert, setting
-from clarel_tf.decision.rule import DecisionRule
 from clarel_tf.errors import ClarelError
 
 # Names of checkpoints have nine digits.
@@ -213,11 +212,6 @@ class Config:
                 f"warmup_steps ({self.training.warmup_steps}) must be below "
                 f"steps ({self.training.steps})"
             )
-
-    @property
-    def rule(self) -> DecisionRule:
-        """What decides besides the captions."""
-        return DecisionRule(*(getattr(self, name) for name in DecisionRule._fields))
 
     def override(self, values: dict[str, Any]) -> "Config":
         """A copy with the named settings changed; names need no section, all are unique."""

@@ -1,46 +1,47 @@
-"""Linear discriminants of the known classes, lent to every class that reads like them.
+"""LDA of the seen classes, extended to unseen classes by caption similarity.
 
 Distances compare an image with the place of a class's captions. How the images of a class scatter,
 and which directions tell classes apart, they do not know. Linear discriminant analysis does, but
-for classes with images only. So a class is written as a mixture of the known ones, by kernel ridge
+for classes with images only. So a class is written as a mixture of the seen ones, by kernel ridge
 regression on the prototypes, and its mean image is the same mixture of theirs. With M the centred
-mean images of the K known classes, S the covariance within classes, and a(y) the mixture of y:
+mean images of the K seen classes, S the covariance within classes, and a(y) the mixture of y:
 
     score(z, y) = (z - mean) S^-1 M' a(y) - a(y)' M S^-1 M' a(y) / 2
     d(z, y) = d(z, p(y)) - weight * score(z, y)                      for every class, before alpha
 
-A known class is hardly mixed with others. The mixture of a new one follows from its prototype, so
+A seen class is hardly mixed with others. The mixture of an unseen one follows from its prototype:
 sentences are all that it needs here too. The weight follows from the setting, which says how much
 scores vary from class to class, as a share of how much distances do.
 """
 
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
-from clarel_tf.models.distances import EPSILON, pairwise_distances_numpy
+from clarel_tf.models.distances import EPSILON, pairwise_distances, pairwise_distances_numpy
 
 _BLOCK = 4096  # images at a time, so that memory does not grow with their number
 
-# Of the kernel exp(-d^2 / width): the width as a share of the median squared distance between known
+# Of the kernel exp(-d^2 / width): the width as a share of the median squared distance between seen
 # prototypes, and the ridge. docs/results.md has the values that were tried.
 _WIDTH_SHARE = 0.5
 _RIDGE = 0.03
 
-# Fitting holds five matrices of 8-byte numbers, known classes by known classes. Who is about to use
+# Fitting holds five matrices of 8-byte numbers, seen classes by seen classes. Who is about to use
 # this many bytes for them is told.
 _MUCH_MEMORY = 4e9
 
 
 class Discriminants(NamedTuple):
-    """What K known classes have to say about any class.
+    """What K seen classes have to say about any class.
 
     Attributes:
-      mean: float32 [E], of the mean images of the known classes.
+      mean: float32 [E], of the mean images of the seen classes.
       directions: float32 [E, K], S^-1 M'.
       products: float32 [K, K], M S^-1 M'.
-      prototypes: float32 [K, E], of the known classes.
+      prototypes: float32 [K, E], of the seen classes.
       solver: float32 [K, K], from kernel values to mixtures.
       width: of the kernel.
       weight: of a score, in units of distance.
@@ -69,7 +70,7 @@ class Discriminants(NamedTuple):
         needed = 5 * 8 * len(prototypes) ** 2
         if needed > _MUCH_MEMORY:
             print(
-                f"discriminants of {len(prototypes)} known classes need about {needed / 1e9:.0f} "
+                f"discriminants of {len(prototypes)} seen classes need about {needed / 1e9:.0f} "
                 "GB of memory; discriminant_evidence=0 does without them",
                 file=sys.stderr,
             )
@@ -91,37 +92,51 @@ class Discriminants(NamedTuple):
         )
         some = images[:: 1 + len(images) // _BLOCK]
         by_distance = pairwise_distances_numpy(some, prototypes).std(axis=1).mean()
-        by_score = made.evidence(some, made.mixtures(prototypes)).std(axis=1).mean()
-        return made._replace(weight=float(strength * by_distance / max(by_score, EPSILON)))
+        mixtures = made.mixtures(prototypes)
+        scores = tf.matmul(made.scores(some), mixtures, transpose_b=True) - made.halves(mixtures)
+        by_score = scores.numpy().std(axis=1).mean()
+        weight = float(strength * by_distance / max(by_score, EPSILON))
+        return made._replace(weight=weight)
 
-    def mixtures(self, prototypes: np.ndarray, excess: np.ndarray | float = 0.0) -> np.ndarray:
-        """Classes as mixtures of the known ones, float32 [C, E] -> float32 [C, K].
+    def as_tensors(self) -> "Discriminants":
+        """The same with tensors instead of arrays; variables stay what they are."""
+        return Discriminants(
+            *(tf.constant(value) if isinstance(value, np.ndarray) else value for value in self)
+        )
+
+    def as_variables(self) -> "Discriminants":
+        """The same, to be stored with an exported graph."""
+        return Discriminants(
+            *(
+                value if isinstance(value, float) else stored(value, f"discriminant_{name}")
+                for name, value in self._asdict().items()
+            )
+        )
+
+    def mixtures(self, prototypes: tf.Tensor, excess: tf.Tensor | None = None) -> tf.Tensor:
+        """Classes as mixtures of the seen ones, float32 [C, E] -> float32 [C, K].
 
         Args:
-          excess: float [C], what is known to be too much in their squared distances: the mean of
+          excess: float32 [C], what is known to be too much in their squared distances: the mean of
             few captions lies farther from everything than that of many.
         """
-        squares = np.square(pairwise_distances_numpy(prototypes, self.prototypes))
-        squares = np.maximum(squares - np.reshape(excess, (-1, 1)), 0.0)
-        return (np.exp(-squares / self.width) @ self.solver).astype(np.float32)
+        squares = tf.square(pairwise_distances(prototypes, self.prototypes))
+        if excess is not None:
+            squares = tf.maximum(squares - tf.reshape(excess, [-1, 1]), 0.0)
+        return tf.matmul(tf.exp(-squares / self.width), self.solver)
 
-    def evidence(self, images: np.ndarray, mixtures: np.ndarray) -> np.ndarray:
-        """What speaks for a class, in units of distance: [N, E], [C, K] -> [N, C]."""
-        return self.weight * (self._of_known(images) @ mixtures.T - self.halves(mixtures))
+    def scores(self, images: tf.Tensor) -> tf.Tensor:
+        """(z - mean) S^-1 M' of each image, float32 [B, E] -> float32 [B, K]."""
+        return tf.matmul(images - self.mean, self.directions)
 
-    def evidence_of_pairs(self, images: np.ndarray, prototypes: np.ndarray) -> np.ndarray:
-        """The same for image i and class i alone: [N, E], [N, E] -> [N]."""
-        mixtures = self.mixtures(prototypes)
-        scores = np.einsum("nk,nk->n", self._of_known(images), mixtures)
-        return self.weight * (scores - self.halves(mixtures))
-
-    def _of_known(self, images: np.ndarray) -> np.ndarray:
-        """(z - mean) S^-1 M' of each image, [N, E] -> [N, K], without a copy of the images."""
-        return images @ self.directions - self.mean @ self.directions
-
-    def halves(self, mixtures: np.ndarray) -> np.ndarray:
+    def halves(self, mixtures: tf.Tensor) -> tf.Tensor:
         """What is taken off the scores of each class, a' M S^-1 M' a / 2: [C, K] -> [C]."""
-        return 0.5 * np.einsum("ck,ck->c", mixtures @ self.products, mixtures)
+        return 0.5 * tf.reduce_sum(tf.matmul(mixtures, self.products) * mixtures, axis=1)
+
+
+def stored(value: Any, name: str) -> tf.Variable | None:
+    """A value as a variable: a loader does not copy it about with the graph, as a constant."""
+    return None if value is None else tf.Variable(value, trainable=False, name=name)
 
 
 def class_statistics(images: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.optimize
 
+from clarel_tf.decision.rule import rescaled
+
 
 class ValidationDistances(NamedTuple):
     """Rescaled distances d_alpha of validation images.
@@ -26,8 +28,7 @@ class ValidationDistances(NamedTuple):
         cls, distances: np.ndarray, own: np.ndarray, is_seen: np.ndarray, alpha: float
     ) -> "ValidationDistances":
         """Applies alpha to plain distances, [N, C], with `is_seen`, bool [C]."""
-        factor = np.where(is_seen, 1.0 + alpha, 1.0).astype(np.float32)
-        return cls(distances * factor, own)
+        return cls(rescaled(distances, is_seen.astype(np.float32), np.float32(alpha)), own)
 
     def log_probabilities(self, temperature: float) -> np.ndarray:
         """Log softmax of -d / temperature, float64 [N, C]."""

@@ -1,13 +1,11 @@
 """Class prototypes: the mean of all embedded captions of a class."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from clarel_tf.decision.discriminants import Discriminants
 from clarel_tf.decision.embedded_splits import EmbeddedSplit
-from clarel_tf.models.distances import EPSILON
 
 _BLOCK = 4096  # images at a time, so that memory does not grow with their number
 
@@ -68,33 +66,27 @@ class CaptionScatter:
         return max(0.0, self._squares - float(of_means.sum())) / max(1, freedom)
 
 
-def distances_without_own_captions(
-    queries: EmbeddedSplit, prototypes: Prototypes, discriminants: Discriminants | None = None
-) -> np.ndarray:
-    """Distance of each image to its own class's prototype made without the image's own captions.
+def means_without_own_captions(
+    queries: EmbeddedSplit, prototypes: Prototypes
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """The prototype of each image's own class, made without the image's own captions.
 
     The sum of a class less the sum of the image, over what is left: exact, and no loop over images.
-    Infinite where nothing is left, since nobody else described that class.
 
     Args:
       queries: N images whose captions are all part of `prototypes`.
-      discriminants: take their part in the distances, if given.
 
-    Returns:
-      float32 [N].
+    Yields:
+      (rows of a block; their means, float32 [n, E]; bool [n], false where nothing is left, since
+      nobody else described that class).
     """
     rows = prototypes.rows(queries.labels)
     left = prototypes.counts[rows] - queries.caption_counts
-    distances = np.empty(len(rows), np.float32)
     for start in range(0, len(rows), _BLOCK):
         part = slice(start, start + _BLOCK)
         sums = prototypes.sums[rows[part]] - queries.caption_sums[part]
         means = sums / np.maximum(left[part], 1)[:, np.newaxis]
-        squares = np.square(queries.images[part] - means).sum(axis=1)
-        distances[part] = np.sqrt(np.maximum(squares, EPSILON))
-        if discriminants:
-            distances[part] -= discriminants.evidence_of_pairs(queries.images[part], means)
-    return np.where(left > 0, distances, np.inf).astype(np.float32)
+        yield part, means.astype(np.float32), left[part] > 0
 
 
 def own_class_distance(splits: Sequence[EmbeddedSplit], prototypes: Prototypes) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from clarel_tf.data.split import Split
 from clarel_tf.decision.embedded_splits import embed_split
 from clarel_tf.decision.prototypes import CaptionScatter, own_class_distance
-from clarel_tf.decision.rule import DecisionRule
+from clarel_tf.decision.rule import RuleSettings
 from clarel_tf.evaluation.caption_draws import CaptionDraws
 from clarel_tf.evaluation.gzsl import area_under, seen_unseen_curve
 from clarel_tf.evaluation.new_classes import SENTENCE_COUNTS, new_class_curve
@@ -63,7 +63,7 @@ def evaluate_fully(
         embed_split(model, unseen, [draws, few, scatter, recalls[unseen.name], nearest]),
         embed_split(model, support, [draws, few, scatter]),
     ]
-    queries = queries_from(*embedded, model=model, rule=DecisionRule.of(calibration))
+    queries = queries_from(*embedded, model=model, settings=RuleSettings.of(calibration))
     level = own_class_distance(embedded[2:], queries.prototypes)
     chosen = carry_over(calibration, level, alpha_transfer)
     alpha = chosen["alpha"]
@@ -95,7 +95,7 @@ def evaluate_fully(
 
 def _by_captions_alone(queries: EmbeddedQueries, alpha: float) -> dict[str, Any]:
     """The rule of the paper beside the other, where more than captions was asked."""
-    if not queries.asks_more_than_captions:
+    if queries.rule.is_of_the_paper:
         return {}
     return {"captions_alone": _scores(queries.captions_alone().evaluate(), alpha)}
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clarel_tf.evaluation.zero_shot import EmbeddedQueries, Evaluation
+from clarel_tf.evaluation.zero_shot import EmbeddedQueries
 
 CAPTION_COUNTS = (10, 50, 100, 200, 400, 1000)
 _MOST_BYTES = 1 << 30
@@ -73,13 +73,7 @@ class CaptionDraws:
         for index, count in enumerate(self.counts):
             scores: dict[str, list[float]] = {"zsl": [], "u": [], "s": [], "h": []}
             for draw in range(self.draws):
-                means = self.prototypes(draw, index)
-                evaluation = Evaluation(
-                    queries.nearest(queries.seen, means),
-                    queries.seen.labels,
-                    queries.nearest(queries.unseen, means),
-                    queries.unseen.labels,
-                )
+                evaluation = queries.evaluate_with(self.prototypes(draw, index))
                 for name, value in {"zsl": evaluation.zsl(), **evaluation.gzsl(alpha)}.items():
                     scores[name].append(value)
             point: dict[str, float] = {"captions": count}

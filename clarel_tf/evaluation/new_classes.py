@@ -7,10 +7,12 @@ served classifier would send it: with one sentence, or two, or ten, against all 
 from collections.abc import Sequence
 
 import numpy as np
+import tensorflow as tf
 
+from clarel_tf.decision.blocks import on_blocks
+from clarel_tf.decision.rule import rescaled
 from clarel_tf.evaluation.caption_draws import CaptionDraws
-from clarel_tf.evaluation.zero_shot import EmbeddedQueries, distance_blocks
-from clarel_tf.models.distances import EPSILON, distances_to_true_means_numpy
+from clarel_tf.evaluation.zero_shot import EmbeddedQueries
 
 SENTENCE_COUNTS = (1, 2, 5, 10, 50)
 
@@ -37,16 +39,11 @@ def new_class_curve(
         scores = []
         for draw in range(draws.draws):
             means = draws.prototypes(draw, index)[new]
-            excess = scatter / draws.used(index)[new]
-            mixtures = queries.discriminants and queries.discriminants.mixtures(means, excess)
+            excess = (scatter / draws.used(index)[new]).astype(np.float32)
+            classes = queries.rule.describe(means, excess=tf.constant(excess))
             hits, taken = np.zeros(len(new)), np.zeros(len(new))
-            for start, distances in distance_blocks(images, means):
+            for start, distances in on_blocks(queries.rule).distances(images, classes):
                 rows = np.arange(start, start + len(distances))[:, np.newaxis]
-                distances = distances_to_true_means_numpy(distances, excess)
-                if queries.discriminants:
-                    here = images[start : start + len(distances)]
-                    distances -= queries.discriminants.evidence(here, mixtures)
-                    np.maximum(distances, EPSILON, out=distances)
                 rival = np.where(column[rows] == new, second[rows], nearest[rows])
                 takes = distances < rival
                 hits += (takes & (labels[rows] == queries.prototypes.classes[new])).sum(axis=0)
@@ -65,11 +62,11 @@ def _two_nearest(
     Returns:
       (column, int [N]; distance, float32 [N]; distance of the second, infinite if there is none).
     """
-    factors = np.where(queries.is_seen, 1.0 + alpha, 1.0).astype(np.float32)
+    is_seen = queries.is_seen.astype(np.float32)
     column = np.empty(len(images), np.int64)
     nearest, second = np.empty((2, len(images)), np.float32)
     for start, distances in queries.distance_blocks(images):
-        distances *= factors
+        distances = rescaled(distances, is_seen, np.float32(alpha))
         rows, block = slice(start, start + len(distances)), np.arange(len(distances))
         column[rows] = distances.argmin(axis=1)
         nearest[rows] = distances[block, column[rows]]

@@ -14,7 +14,7 @@ from clarel_tf.decision.probabilities import (
     fit_temperature,
 )
 from clarel_tf.decision.prototypes import own_class_distance
-from clarel_tf.decision.rule import DecisionRule
+from clarel_tf.decision.rule import RuleSettings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.gzsl import area_under, choose_alpha, seen_unseen_curve
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries, embed_queries, queries_from
@@ -29,27 +29,27 @@ def calibrate(
     seen: Split,
     unseen: Split,
     support: Sequence[Split],
-    rule: DecisionRule = DecisionRule(),
+    settings: RuleSettings = RuleSettings(),
 ) -> dict[str, Any]:
     """Chooses everything that is chosen, and says what it was chosen by.
 
     Args:
-      seen, unseen, support, rule: as for `embed_queries`; no split may be of the test.
+      seen, unseen, support, settings: as for `embed_queries`; no split may be of the test.
     """
     _refuse_test_splits(seen, unseen, *support)
     embedded = [embed_split(model, split) for split in (seen, unseen, *support)]
-    queries = queries_from(*embedded, model=model, rule=rule)
+    queries = queries_from(*embedded, model=model, settings=settings)
     evaluation = queries.evaluate()
     curve = evaluation.alpha_curve()
     alpha = choose_alpha(curve)
     distances = rescaled_distances(queries, alpha)
     temperature = fit_temperature(distances)
     by_captions, alpha_by_captions = evaluation, alpha
-    if not rule.is_of_the_paper:
+    if not settings.is_of_the_paper:
         by_captions = queries.captions_alone().evaluate()
         alpha_by_captions = choose_alpha(by_captions.alpha_curve())
     return {
-        **rule.named(),
+        **settings._asdict(),
         "alpha": alpha,
         "alpha_captions_alone": alpha_by_captions,
         "temperature": temperature,
@@ -83,7 +83,7 @@ def carry_over(chosen: dict[str, Any], level: float, transfer: str) -> dict[str,
       transfer: "value" or "offset".
     """
     kept = {key: chosen[key] for key in ("alpha", "temperature", "none_of_these")}
-    kept |= DecisionRule.of(chosen).named()
+    kept |= RuleSettings.of(chosen)._asdict()
     # Runs from before anything but captions could be asked do not name it.
     kept["alpha_captions_alone"] = chosen.get("alpha_captions_alone", chosen["alpha"])
     if transfer == "value":
@@ -100,13 +100,13 @@ def validation_scores(
     seen: Split,
     unseen: Split,
     support: Sequence[Split],
-    rule: DecisionRule = DecisionRule(),
+    settings: RuleSettings = RuleSettings(),
     captions: int = 2,
 ) -> dict[str, float]:
     """A look at a model that is still in training: ZSL, and H at the alpha that is best now.
 
     Args:
-      seen, unseen, support, rule: as for `calibrate`.
+      seen, unseen, support, settings: as for `calibrate`.
       captions: of each image, to be quick; fewer captions make somewhat worse prototypes.
     """
     _refuse_test_splits(seen, unseen, *support)
@@ -114,7 +114,7 @@ def validation_scores(
         dataclasses.replace(split, captions=[own[:captions] for own in split.captions])
         for split in (seen, unseen, *support)
     )
-    evaluation = embed_queries(model, seen, unseen, support, rule).evaluate()
+    evaluation = embed_queries(model, seen, unseen, support, settings).evaluate()
     alpha = choose_alpha(evaluation.alpha_curve())
     scores = evaluation.gzsl(alpha)
     return {"zsl": evaluation.zsl(), "h0": evaluation.gzsl(0.0)["h"], "alpha": alpha, **scores}

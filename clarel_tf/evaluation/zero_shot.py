@@ -1,4 +1,4 @@
-"""Zero-shot evaluation: embeddings, prototypes, distances in blocks, then plain NumPy."""
+"""Zero-shot evaluation: the nearest classes of all query images, by the decision rule."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -7,18 +7,17 @@ import numpy as np
 
 from clarel_tf.data.split import Split
 from clarel_tf.decision.alpha import NearestClasses
+from clarel_tf.decision.blocks import BlockRule, OwnDistances, on_blocks
 from clarel_tf.decision.discriminants import Discriminants
 from clarel_tf.decision.embedded_splits import EmbeddedSplit, embed_split
-from clarel_tf.decision.image_head import HeadEvidence
 from clarel_tf.decision.prototypes import (
     Prototypes,
-    distances_without_own_captions,
     make_prototypes,
+    means_without_own_captions,
 )
-from clarel_tf.decision.rule import DecisionRule
+from clarel_tf.decision.rule import Classes, DecisionRule, RuleSettings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.gzsl import alpha_curve, gzsl_scores, per_class_accuracy
-from clarel_tf.models.distances import EPSILON, pairwise_distances_numpy
 from clarel_tf.models.embedder import Embedder
 
 
@@ -49,103 +48,75 @@ class Evaluation(NamedTuple):
 
 
 class EmbeddedQueries(NamedTuple):
-    """A model's view of one evaluation: who is asked, and what the classes are made of.
+    """A model's view of one evaluation: who is asked, what the classes are made of, and the rule.
 
     Attributes:
-      seen, unseen: query images of trained and of new classes.
+      seen, unseen: query images of seen and of unseen classes.
       prototypes: of all classes.
       is_seen: bool [C], true for the classes that the model was trained on.
-      head: the image head for these classes, if it is asked.
-      discriminants: of these classes, if they are asked.
+      rule: what gives an image to a class.
     """
 
     seen: EmbeddedSplit
     unseen: EmbeddedSplit
     prototypes: Prototypes
     is_seen: np.ndarray
-    head: HeadEvidence | None = None
-    discriminants: Discriminants | None = None
-
-    @property
-    def asks_more_than_captions(self) -> bool:
-        """Whether `captions_alone` is something else."""
-        return bool(self.head or self.discriminants)
+    rule: DecisionRule = DecisionRule()
 
     def captions_alone(self) -> "EmbeddedQueries":
         """The same by the rule of the paper, and nothing besides."""
-        return self._replace(head=None, discriminants=None)
+        return self._replace(rule=DecisionRule())
 
     def evaluate(self, leave_own_out: bool = False) -> Evaluation:
         """Nearest classes of all queries.
 
         Args:
           leave_own_out: take an image's own captions out of its class's prototype. (Discriminants
-            stay as they were fitted, with all captions of the known classes.)
+            stay as they were fitted, with all captions of the seen classes.)
         """
-        means = self.prototypes.means()
-        sides = []
-        for split in (self.seen, self.unseen):
-            own = None
-            if leave_own_out:
-                own = distances_without_own_captions(split, self.prototypes, self.discriminants)
-            sides += [self.nearest(split, means, own), split.labels]
-        return Evaluation(*sides)
+        return self.evaluate_with(self.prototypes.means(), leave_own_out)
 
-    def nearest(
-        self, split: EmbeddedSplit, means: np.ndarray, own: np.ndarray | None = None
+    def evaluate_with(self, means: np.ndarray, leave_own_out: bool = False) -> Evaluation:
+        """The same with other prototypes of the classes, float32 [C, E]."""
+        asked, classes = on_blocks(self.rule), self.rule.describe(means, self.is_seen)
+        nearest = [
+            self._nearest(asked, classes, split, leave_own_out)
+            for split in (self.seen, self.unseen)
+        ]
+        return Evaluation(nearest[0], self.seen.labels, nearest[1], self.unseen.labels)
+
+    def _nearest(
+        self, asked: BlockRule, classes: Classes, split: EmbeddedSplit, leave_own_out: bool
     ) -> NearestClasses:
-        """Nearest classes of a split; `own`, float [N], replaces the distance to the own class."""
+        rows = self.prototypes.rows(split.labels)
+        own = self._own_distances(asked, classes, split, rows) if leave_own_out else None
         sides = []
-        for chosen in (self.is_seen, ~self.is_seen):
-            classes = self.prototypes.classes[chosen]
-            best = np.empty(len(split.labels), np.int64)
-            distance = np.empty(len(split.labels))
-            for start, distances in self._discriminated_blocks(split.images, means[chosen]):
-                block = np.arange(len(distances))
-                if own is not None:
-                    labels = split.labels[start + block]
-                    column = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-                    here = block[classes[column] == labels]
-                    distances[here, column[here]] = own[start + here]
-                if self.head and chosen is self.is_seen:
-                    self.head.add_to(distances, split.images[start + block])
-                np.maximum(distances, EPSILON, out=distances)  # alpha would turn round below 0
-                best[start + block] = distances.argmin(axis=1)
-                distance[start + block] = distances[block, best[start + block]]
-            sides += [classes[best], distance]
+        for side in (np.flatnonzero(self.is_seen), np.flatnonzero(~self.is_seen)):
+            replaced = None
+            if own is not None:
+                column = np.minimum(np.searchsorted(side, rows), len(side) - 1)
+                replaced = OwnDistances(np.where(side[column] == rows, column, -1), own)
+            best, distance = asked.nearest(split.images, classes.select(side), replaced)
+            # In double precision, so that an alpha of any type gives the same answer.
+            sides += [self.prototypes.classes[side][best], distance.astype(np.float64)]
         return NearestClasses(*sides)
 
+    def _own_distances(
+        self, asked: BlockRule, classes: Classes, split: EmbeddedSplit, rows: np.ndarray
+    ) -> np.ndarray:
+        """d of each image to its class made without its captions, float32 [N]; maybe infinite."""
+        columns = classes.head_columns
+        columns = np.zeros(len(rows)) if columns is None else columns.numpy()[rows]
+        own = np.empty(len(rows), np.float32)
+        for part, means, has_others in means_without_own_captions(split, self.prototypes):
+            distances = asked.of_pairs(split.images[part], means, columns[part])
+            own[part] = np.where(has_others, distances, np.inf)
+        return own
+
     def distance_blocks(self, images: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """As the function of that name: images, [N, E], against all prototypes, by the rule."""
-        for start, distances in self._discriminated_blocks(images, self.prototypes.means()):
-            if self.head:
-                known = distances[:, self.is_seen]
-                self.head.add_to(known, images[start : start + len(known)])
-                distances[:, self.is_seen] = known
-            yield start, np.maximum(distances, EPSILON, out=distances)
-
-    def _discriminated_blocks(
-        self, images: np.ndarray, means: np.ndarray
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """Blocks of distances to any classes, with the part of the discriminants in them."""
-        mixtures = self.discriminants and self.discriminants.mixtures(means)
-        for start, distances in distance_blocks(images, means):
-            if self.discriminants:
-                here = images[start : start + len(distances)]
-                distances -= self.discriminants.evidence(here, mixtures)
-            yield start, distances
-
-
-def distance_blocks(
-    a: np.ndarray, b: np.ndarray, elements: int = 1 << 24
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields (first row, distances [n, M]) for blocks of rows of a, [N, E], against b, [M, E].
-
-    A block has about `elements` distances, so memory does not grow with N.
-    """
-    step = max(1, elements // max(len(b), 1))
-    for start in range(0, len(a), step):
-        yield start, pairwise_distances_numpy(a[start : start + step], b)
+        """Yields (first row, d [n, C]) for blocks of images, [N, E], against all classes."""
+        classes = self.rule.describe(self.prototypes.means(), self.is_seen)
+        return on_blocks(self.rule).distances(images, classes)
 
 
 def embed_queries(
@@ -153,7 +124,7 @@ def embed_queries(
     seen: Split,
     unseen: Split,
     support: Sequence[Split],
-    rule: DecisionRule = DecisionRule(),
+    settings: RuleSettings = RuleSettings(),
 ) -> EmbeddedQueries:
     """Embeds everything that an evaluation needs.
 
@@ -162,10 +133,10 @@ def embed_queries(
       unseen: query images of classes that it was not trained on.
       support: further splits whose captions help to make the prototypes; those of the query images
         always do, as in the paper.
-      rule: what decides besides the captions.
+      settings: of the rule.
     """
     embedded = [embed_split(model, split) for split in (seen, unseen, *support)]
-    return queries_from(*embedded, model=model, rule=rule)
+    return queries_from(*embedded, model=model, settings=settings)
 
 
 def queries_from(
@@ -173,29 +144,31 @@ def queries_from(
     unseen: EmbeddedSplit,
     *support: EmbeddedSplit,
     model: Embedder | None = None,
-    rule: DecisionRule = DecisionRule(),
+    settings: RuleSettings = RuleSettings(),
 ) -> EmbeddedQueries:
     """Puts embedded splits together.
 
     Args:
       model: that embedded them; only its image head is looked at, if that is asked.
-      rule: what decides besides the captions; discriminants are fitted to the support, which has
-        to be the training split then.
+      settings: of the rule; discriminants are fitted to the support, which has to be the training
+        split then.
     """
     prototypes = make_prototypes([seen, unseen, *support])
     is_seen = ~np.isin(prototypes.classes, unseen.labels)
-    head = HeadEvidence.of(model, rule.head_evidence) if rule.head_evidence else None
-    if head and len(head.bias) != np.count_nonzero(is_seen):
+    head = model.image_classifier if settings.head_evidence else None
+    if head is not None and head.units != np.count_nonzero(is_seen):
         raise ClarelError(
-            f"the image head knows {len(head.bias)} classes, but "
+            f"the image head has {head.units} classes, but "
             f"{np.count_nonzero(is_seen)} of the classes are seen ones"
         )
     discriminants = None
-    if rule.discriminant_evidence:
+    if settings.discriminant_evidence:
         images = np.concatenate([seen.images[:0], *(split.images for split in support)])
         labels = np.concatenate([seen.labels[:0], *(split.labels for split in support)])
         if not np.array_equal(np.unique(labels), prototypes.classes[is_seen]):
             raise ClarelError("discriminants need images of every seen class, and of no other")
-        known = prototypes.means()[is_seen]
-        discriminants = Discriminants.fit(images, labels, known, rule.discriminant_evidence)
-    return EmbeddedQueries(seen, unseen, prototypes, is_seen, head, discriminants)
+        of_seen = prototypes.means()[is_seen]
+        strength = settings.discriminant_evidence
+        discriminants = Discriminants.fit(images, labels, of_seen, strength)
+    rule = DecisionRule(head, settings.head_evidence, discriminants)
+    return EmbeddedQueries(seen, unseen, prototypes, is_seen, rule)

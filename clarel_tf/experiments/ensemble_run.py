@@ -6,6 +6,7 @@ from typing import Any
 
 from clarel_tf.config import Config
 from clarel_tf.data.split import Split
+from clarel_tf.decision.rule import RuleSettings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.selection import calibrate
 from clarel_tf.experiments.experiment import default_class_names, opened_run
@@ -58,7 +59,7 @@ def run_ensemble(
         print(f"The models of seeds {', '.join(map(str, seeds))} side by side")
         first = Ensemble([load_model(member.validation / "model.keras") for member in folders])
         looking_at = splits["val_seen"], splits["val_unseen"], [splits["train"]]
-        calibration = calibrate(first, *looking_at, config.rule)
+        calibration = calibrate(first, *looking_at, RuleSettings.of(vars(config)))
         checksums.write_json(folder.calibration_path, calibration)
         final = Ensemble([load_model(member.path / "model.keras") for member in folders])
         save_model(final, folder.path / "model.keras")

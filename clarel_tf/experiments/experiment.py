@@ -8,6 +8,7 @@ from typing import Any
 from clarel_tf.config import Config
 from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.data.split import Split
+from clarel_tf.decision.rule import RuleSettings
 from clarel_tf.evaluation.selection import calibrate
 from clarel_tf.experiments.final_test import measure_once
 from clarel_tf.experiments.kept_vectors import keep_vectors
@@ -137,7 +138,7 @@ def _calibration(
             looking_at,
             _kept_vectors(folder, config, splits),
         )
-        chosen = calibrate(model, *looking_at, config.rule)
+        chosen = calibrate(model, *looking_at, RuleSettings.of(vars(config)))
         checksums.write_json(folder.calibration_path, chosen)
     return checksums.read_json(folder.calibration_path, MAKE_AGAIN)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from clarel_tf.config import Config
 from clarel_tf.data.split import Split
+from clarel_tf.decision.rule import RuleSettings
 from clarel_tf.evaluation.selection import validation_scores
 from clarel_tf.experiments.kept_vectors import read_kept_vectors
 from clarel_tf.models.clarel import Clarel
@@ -65,7 +66,9 @@ def train_phase(
     model = build_model(config, vocabulary, split, len(classes), vectors)
     evaluate = None
     if looking_at and config.training.evaluate_every:
-        evaluate = functools.partial(validation_scores, model, *looking_at, config.rule)
+        evaluate = functools.partial(
+            validation_scores, model, *looking_at, RuleSettings.of(vars(config))
+        )
     train(
         model,
         split,

@@ -53,8 +53,3 @@ def pairwise_distances_numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     distances += np.einsum("ij,ij->i", b, b)
     np.maximum(distances, EPSILON, out=distances)
     return np.sqrt(distances, out=distances)
-
-
-def distances_to_true_means_numpy(distances: np.ndarray, excess: np.ndarray) -> np.ndarray:
-    """`distances_to_true_means` on arrays: [N, M], [M] -> [N, M]."""
-    return np.sqrt(np.maximum(np.square(distances) - excess, EPSILON))

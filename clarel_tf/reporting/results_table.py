@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from clarel_tf.decision.rule import DecisionRule
+from clarel_tf.decision.rule import RuleSettings
 
 
 def results_table(results: dict[str, Any]) -> str:
@@ -33,14 +33,14 @@ def _scores_table(title: str, scores: dict[str, Any], chosen: dict[str, Any]) ->
         "alpha = 0": scores["gzsl_alpha0"],
         f"alpha = {chosen['alpha']:.4g} (chosen)": scores["gzsl"],
     }
-    if not DecisionRule.of(chosen).is_of_the_paper:
+    if not RuleSettings.of(chosen).is_of_the_paper:
         alpha = chosen["alpha_captions_alone"]
         rows[f"captions alone, {alpha:.4g}"] = scores["gzsl_captions_alone"]
     lines = [title, "", f"{'':24}{'u':>8}{'s':>8}{'H':>8}"]
     for name, gzsl in rows.items():
         lines.append(f"{name:24}{gzsl['u']:8.1f}{gzsl['s']:8.1f}{gzsl['h']:8.1f}")
     zsl = f"ZSL (unseen classes alone): {scores['zsl']['top1']:.1f}"
-    if not DecisionRule.of(chosen).is_of_the_paper:
+    if not RuleSettings.of(chosen).is_of_the_paper:
         # Older runs do not name it: they asked the image head at most, which has no part in ZSL.
         by_captions = scores.get("zsl_captions_alone", scores["zsl"])
         zsl += f"; by captions alone: {by_captions['top1']:.1f}"

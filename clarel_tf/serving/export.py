@@ -18,16 +18,16 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from clarel_tf.data.split import Split
 from clarel_tf.decision.embedded_splits import embed_captions, embed_split
 from clarel_tf.decision.prototypes import CaptionScatter
-from clarel_tf.decision.rule import DecisionRule
+from clarel_tf.decision.rule import RuleSettings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.zero_shot import queries_from
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.serving.page import models_config, serving_page
 from clarel_tf.serving.signatures import (
     Answer,
-    Calibration,
     Gallery,
     PrototypeClassifier,
+    Selected,
     embed_images,
     embed_texts,
 )
@@ -185,20 +185,14 @@ def _classifier_endpoints(
     scatter = CaptionScatter()
     order = ("test_seen", "test_unseen", "trainval")
     embedded = [embed_split(model, splits[name], [scatter]) for name in order]
-    rule = DecisionRule.of(results)
-    queries = queries_from(*embedded, model=model, rule=rule)
+    queries = queries_from(*embedded, model=model, settings=RuleSettings.of(results))
     classifier = PrototypeClassifier(
         model,
         queries.prototypes.means(),
         [class_names[label] for label in queries.prototypes.classes],
         queries.is_seen,
-        Calibration(
-            results["alpha"],
-            results["temperature"],
-            results["none_of_these"]["distance"],
-            rule.head_evidence,
-            queries.discriminants,
-        ),
+        Selected(results["alpha"], results["temperature"], results["none_of_these"]["distance"]),
+        queries.rule,
         k,
         caption_scatter=scatter.result(queries.prototypes),
     )

@@ -9,23 +9,20 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from clarel_tf.decision.discriminants import Discriminants
-from clarel_tf.models.distances import EPSILON, distances_to_true_means, pairwise_distances
+from clarel_tf.decision.rule import DecisionRule, Images, rescaled
+from clarel_tf.models.distances import pairwise_distances
 from clarel_tf.models.embedder import Embedder
-from clarel_tf.serving.evidence import ServedEvidence
 from clarel_tf.serving.nearest import Nearest, add_candidates, nearest_in_blocks, no_candidates
 
 Answer = dict[str, tf.Tensor]
 
 
-class Calibration(NamedTuple):
-    """What a run chose on validation data, and what decides besides the captions."""
+class Selected(NamedTuple):
+    """What a run selected on validation data."""
 
     alpha: float
     temperature: float
     none_distance: float
-    head_evidence: float = 0.0
-    discriminants: Discriminants | None = None
 
 
 def embed_images(model: Embedder, image_features: tf.Tensor) -> tf.Tensor:
@@ -59,7 +56,8 @@ class PrototypeClassifier:
         prototypes: np.ndarray,
         class_names: list[str],
         is_seen: np.ndarray,
-        calibration: Calibration,
+        selected: Selected,
+        rule: DecisionRule = DecisionRule(),
         k: int = 5,
         block: int = 8_192,
         caption_scatter: float = 0.0,
@@ -67,7 +65,7 @@ class PrototypeClassifier:
         """Takes what it answers from.
 
         Args:
-          prototypes: float32 [C, E].
+          prototypes: float32 [C, E], in the order of their labels.
           is_seen: bool [C].
           k: classes in an answer.
           block: classes that are looked at together; more of them take more memory.
@@ -75,25 +73,23 @@ class PrototypeClassifier:
             few sentences would lose against the stored ones without it.
         """
         self._caption_scatter = caption_scatter
-        self._model, self._calibration, self._k, self._block = model, calibration, k, block
-        self._prototypes = tf.Variable(prototypes, trainable=False, name="prototypes")
-        squares = np.einsum("ij,ij->i", prototypes, prototypes)
-        self._squares = tf.Variable(squares, trainable=False, name="prototype_squares")
-        self._class_names = tf.Variable(class_names, trainable=False, name="class_names")
-        self._is_seen = tf.Variable(is_seen.astype(np.float32), trainable=False, name="is_seen")
-        self._evidence = ServedEvidence(
-            model, prototypes, is_seen, calibration.head_evidence, calibration.discriminants
-        )
+        self._model, self._selected, self._k, self._block = model, selected, k, block
+        # Of equally near classes the first one counts, and seen ones come first.
+        order = np.argsort(~is_seen, kind="stable")
+        self._rule = rule.as_variables()
+        self._classes = rule.describe(prototypes[order], is_seen[order]).as_variables()
+        names = [class_names[row] for row in order]
+        self._class_names = tf.Variable(names, trainable=False, name="class_names")
 
     def classify(self, image_features: tf.Tensor) -> Answer:
         """The k best of the stored classes for each of B images."""
-        alpha = tf.fill([tf.shape(image_features)[0]], self._calibration.alpha)
+        alpha = tf.fill([tf.shape(image_features)[0]], self._selected.alpha)
         return self.classify_with_alpha(image_features, alpha)
 
     def classify_with_alpha(self, image_features: tf.Tensor, alpha: tf.Tensor) -> Answer:
         """The same with an alpha of its own, float32 [B], for each image."""
-        found = self._among_stored(embed_images(self._model, image_features), alpha)
-        return self._answer(found, self._class_names)
+        images = self._rule.look_at(embed_images(self._model, image_features))
+        return self._answer(self._among_stored(images, alpha), self._class_names)
 
     def classify_with_new_classes(
         self, image_features: tf.Tensor, sentences: tf.Tensor, class_names: tf.Tensor
@@ -106,13 +102,13 @@ class PrototypeClassifier:
           class_names: string [S], the class that each sentence describes.
         """
         images = embed_images(self._model, image_features)
-        alpha = tf.fill([tf.shape(images)[0]], self._calibration.alpha)
+        alpha = tf.fill([tf.shape(images)[0]], self._selected.alpha)
         names, means, counts = self._means_of(sentences, class_names)
-        distances = pairwise_distances(images, means)
         excess = self._caption_scatter / tf.cast(counts, tf.float32)
-        distances = distances_to_true_means(distances, excess)
-        distances = self._less(distances, self._evidence.of_classes(images, means, excess))
-        found = self._add(self._among_stored(images, alpha), distances, tf.size(self._class_names))
+        looked_at = self._rule.look_at(images)
+        found = self._among_stored(looked_at, alpha)
+        distances = self._rule.distances(looked_at, self._rule.describe(means, excess=excess))
+        found = self._add(found, distances, tf.size(self._class_names))
         return self._answer(found, tf.concat([self._class_names, names], axis=0))
 
     def embed_prototypes(self, sentences: tf.Tensor, class_names: tf.Tensor) -> Answer:
@@ -150,37 +146,30 @@ class PrototypeClassifier:
         with tf.control_dependencies([check]):
             class_names = tf.identity(class_names)
         prototypes = _with_finite_length(prototypes, "prototypes must be finite, and not too large")
-        images = embed_images(self._model, image_features)
-        distances = pairwise_distances(images, prototypes)
-        distances = self._less(distances, self._evidence.of_classes(images, prototypes))
-        return self._answer(self._add(no_candidates(images), distances, 0), class_names)
+        images = self._rule.look_at(embed_images(self._model, image_features))
+        distances = self._rule.distances(images, self._rule.describe(prototypes))
+        found = self._add(no_candidates(images.embeddings), distances, 0)
+        return self._answer(found, class_names)
 
-    def _among_stored(self, images: tf.Tensor, alpha: tf.Tensor) -> Nearest:
-        """The stored classes by d_alpha; images: float32 [B, E], alpha: float32 [B]."""
+    def _among_stored(self, images: Images, alpha: tf.Tensor) -> Nearest:
+        """The stored classes by d_alpha, for B images; alpha: float32 [B]."""
         alpha = tf.debugging.check_numerics(alpha, "alpha must be finite")[:, tf.newaxis]
         # At -1 all seen classes are at distance 0, and below it the farthest is the nearest.
         tf.debugging.assert_greater(alpha, -1.0, "alpha must be above -1")
-        prototypes = tf.convert_to_tensor(self._prototypes)
-        squares = tf.convert_to_tensor(self._squares)
-        evidence = self._evidence.of_stored(images)
+        classes = self._classes.read()
 
         def distances_to(first, end) -> tf.Tensor:
-            distances = pairwise_distances(images, prototypes[first:end], squares[first:end])
-            distances = self._less(distances, evidence(first, end))
-            return distances * (1.0 + alpha * self._is_seen[first:end])
+            part = classes.part(first, end)
+            return rescaled(self._rule.distances(images, part), part.is_seen, alpha)
 
-        count = self._prototypes.shape[0]
-        temperature = self._calibration.temperature
-        return nearest_in_blocks(images, count, self._block, distances_to, self._k, temperature)
-
-    def _less(self, distances: tf.Tensor, evidence: tf.Tensor) -> tf.Tensor:
-        """Distances less what speaks for the classes; never below 0, where alpha turns round."""
-        if not self._evidence.is_asked:
-            return distances
-        return tf.maximum(distances - evidence, EPSILON)
+        count = self._class_names.shape[0]
+        temperature = self._selected.temperature
+        return nearest_in_blocks(
+            images.embeddings, count, self._block, distances_to, self._k, temperature
+        )
 
     def _add(self, found: Nearest, distances: tf.Tensor, first_row: tf.Tensor | int) -> Nearest:
-        return add_candidates(found, distances, first_row, self._k, self._calibration.temperature)
+        return add_candidates(found, distances, first_row, self._k, self._selected.temperature)
 
     def _answer(self, found: Nearest, class_names: tf.Tensor) -> Answer:
         """What was found among N classes, with their names, string [N].
@@ -190,8 +179,8 @@ class PrototypeClassifier:
           [B], whether the nearest one is near enough to be believed.
         """
         distances = tf.debugging.check_numerics(found.distances, "alpha is too large")
-        logits = (distances[:, :1] - distances) / self._calibration.temperature
-        near_enough = distances[:, :1] <= self._calibration.none_distance
+        logits = (distances[:, :1] - distances) / self._selected.temperature
+        near_enough = distances[:, :1] <= self._selected.none_distance
         return {
             "class_name": tf.gather(class_names, found.rows),
             "distance": distances,
