@@ -110,6 +110,7 @@ def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
         outcome = sweep.read_outcome(sweep_dir / row["run"], _VALIDATION_ONLY.value)
         curves.setdefault(group, []).append(outcome["alpha_curve"])
     save_png(alpha_band_figure(curves), sweep_dir / "alpha.png")
+    drawn = ["alpha.png"]
     for key in keys:
         # Only along the axis: all other settings as in the base config, if any run has that.
         along = rows
@@ -117,7 +118,9 @@ def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
             at_base = [row for row in along if row[other] == sweep.value_of(base, other)]
             along = at_base if other != key and at_base else along
         if len({row[key] for row in along}) > 1 and not isinstance(along[0][key], str):
-            save_png(setting_figure(along, key), sweep_dir / f"{key.rstrip('_')}.png")
+            drawn.append(f"{key.rstrip('_')}.png")
+            save_png(setting_figure(along, key), sweep_dir / drawn[-1])
+    sweep.remove_figures(sweep_dir, drawn)
     if _VALIDATION_ONLY.value:
         name, table = "validation.md", sweep_tables.settings_table(rows, keys)
     else:

@@ -152,13 +152,13 @@ sys.path.insert(0, {root!r})
 {before}
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-start, clock = peak(), time.monotonic()
+start, clock = peak(), time.process_time()
 said = None
 try:
     {code}
 except Exception as error:
     said = type(error).__name__ + ": " + str(error)
-print("\\n" + json.dumps([said, peak() - start, time.monotonic() - clock]))
+print("\\n" + json.dumps([said, peak() - start, time.process_time() - clock]))
 """
 
 
@@ -166,7 +166,7 @@ def watched(code: str, before: str, timeout: float = 120) -> tuple[str | None, f
     """Runs `code` in a process of its own.
 
     Returns:
-      (what it raised or None, megabytes that it took more than `before`, seconds).
+      (what it raised or None, megabytes that it took more than `before`, seconds of the processor).
     """
     program = _WATCHED.format(root=str(ROOT), before=before, code=code)
     done = subprocess.run(

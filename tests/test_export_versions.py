@@ -109,6 +109,20 @@ def test_what_a_killed_export_left_is_put_aside_by_the_next(
     assert "Only some models have version 3" in capsys.readouterr().err
 
 
+def test_a_model_that_is_served_alone_stays_in_sight(tmp_path):
+    make_version(tmp_path, 1, MODELS[2:])
+    put_aside_incomplete(tmp_path)
+    assert versions_of(tmp_path, MODELS[2]) == {1}
+
+
+def test_an_export_whose_mark_is_lost_or_damaged_goes_on(tmp_path, exported_run):
+    exports = Path(shutil.copytree(exported_run, tmp_path / "models"))
+    for damage in (lambda mark: mark.unlink(), lambda mark: mark.write_text("")):
+        damage(exports / ownership.MARK)
+        ownership.claim(exports, "export", "export_dir", is_older_export)
+        assert ownership.kind_of(exports) == "export"
+
+
 def test_incomplete_versions_below_a_complete_one_stay(tmp_path):
     make_version(tmp_path, 1, MODELS[:2])
     make_version(tmp_path, 2)

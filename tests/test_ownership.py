@@ -121,6 +121,57 @@ def test_restart_refuses_a_run_with_something_else_in_it(tmp_path, small_config,
     assert contents(run) == before
 
 
+def test_restart_of_the_current_folder_is_refused(
+    tmp_path, small_config, finished_run, monkeypatch
+):
+    run = Path(shutil.copytree(finished_run, tmp_path / "run"))
+    before = contents(run)
+    for here, named in ((run, "."), (run / "validation", "..")):
+        monkeypatch.chdir(here)
+        with (
+            pytest.raises(ClarelError, match="is the current folder"),
+            RunFolder(named).opened(small_config, restart=True),
+        ):
+            pass
+    assert contents(run) == before and not (tmp_path / "run.old-1").exists()
+
+
+@pytest.mark.parametrize("linked", ["checkpoints", "validation", "validation/checkpoints"])
+def test_what_is_behind_a_link_is_left_alone(tmp_path, small_config, finished_run, linked):
+    run = Path(shutil.copytree(finished_run, tmp_path / "run"))
+    other = Path(shutil.copytree(finished_run, tmp_path / "other"))
+    shutil.rmtree(run / linked)
+    (run / linked).symlink_to(other / linked)
+    before = contents(other)
+    with pytest.raises(ClarelError, match="is a link"), RunFolder(run).opened(small_config):
+        pass
+    assert contents(other) == before
+    # A link to a file, in a run that has nothing to lose otherwise.
+    mine, empty = tmp_path / "precious.txt", tmp_path / "empty"
+    mine.write_text("work")
+    empty.mkdir()
+    ownership.write_mark(empty, "run")
+    (empty / "history.csv").symlink_to(mine)
+    expected = r"holds history\.csv \(a link\)"
+    with pytest.raises(ClarelError, match=expected), RunFolder(empty).opened(small_config):
+        pass
+    assert (empty / "history.csv").is_symlink() and mine.read_text() == "work"
+
+
+def test_no_damaged_model_takes_the_place_of_another(tmp_path, splits, small_config, finished_run):
+    run = Path(shutil.copytree(finished_run, tmp_path / "run"))
+    damaged = []
+    for letter in (b"x", b"y"):
+        (run / "results.json").unlink()
+        damaged.append((run / "model.keras").read_bytes() + letter)
+        (run / "model.keras").write_bytes(damaged[-1])
+        run_experiment(small_config, splits, run, NAMES)
+    kept = [run / "model.keras.damaged", run / "model.keras.damaged-2"]
+    assert [path.read_bytes() for path in kept] == damaged
+    with RunFolder(run).opened(small_config, restart=True):  # they are files of ours
+        assert not kept[0].exists()
+
+
 def test_a_run_without_work_is_cleared_by_name(tmp_path):
     folder = RunFolder(tmp_path / "run")
     with folder.opened(Config(seed=4)):
@@ -238,6 +289,12 @@ def test_an_export_leaves_what_a_person_put_beside_it(
     folder = Path(shutil.copytree(exported_run, tmp_path / "models"))
     (folder / "compose.yml").write_text("mine")
     (folder / "models.config").write_text("edited")
+    # Also after the advice that a damaged list of checksums gives.
+    (folder / "checksums.json").write_text("[]")
+    with pytest.raises(ClarelError, match=r"checksums\.json is damaged; delete it"):
+        export(finished_run, splits, folder)
+    assert not (folder / "image_embedder" / "2").exists()
+    (folder / "checksums.json").unlink()
     (folder / ".staging").mkdir()
     (folder / ".staging" / "mine.txt").write_text("work")
     with pytest.raises(ClarelError, match=r"\.staging was not made by clarel_tf"):
@@ -261,6 +318,9 @@ def test_what_killed_builds_left_is_told_from_what_is_not_ours(tmp_path):
         (folder / "demo-train.tfrecord-00000-of-00001").write_bytes(b"half")
         (folder / "bucket_001.tmp").write_bytes(b"half")
     (mixed / "notes.txt").write_text("work")
+    finished = home / "finished"
+    shutil.copytree(left, finished)
+    (home / "incomplete.FFFFFF_1.0.0").symlink_to(finished)
     busy = home / "incomplete.DDDDDD_1.0.0"
     busy.mkdir()
     (home / "incomplete.EEEEEE_1.0.0").mkdir()
@@ -269,6 +329,7 @@ def test_what_killed_builds_left_is_told_from_what_is_not_ours(tmp_path):
     assert (mine / "thesis.tex").read_text() == "work"
     assert (mixed / "notes.txt").exists() and (mixed / "bucket_001.tmp").exists()
     assert busy.exists() and not left.exists()
+    assert (finished / "bucket_001.tmp").exists()
     assert not (home / "incomplete.EEEEEE_1.0.0").exists()
     assert ownership.kind_of(home / "1.0.0") == "dataset"
 

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import socket
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from clarel_tf.data.pairs.table import read_rows
 from clarel_tf.errors import ClarelError
 from clarel_tf.models.saving import load_model
 from clarel_tf.models.vocabulary import load_vocabulary
+from clarel_tf.serving.client import connect
+from clarel_tf.serving.local import read_authorization
 from clarel_tf.storage import files
 from clarel_tf.storage.archives import iterate_texts, read_zip_member
 from clarel_tf.storage.array_files import read_mat, read_npz
@@ -110,3 +113,14 @@ def test_word_vectors_that_are_a_pipe_end_the_program(tmp_path, demo_data_dir):
     assert done.returncode == 1
     assert re.search(r"error: .*vectors is a named pipe, not a file; [^\n]*\n$", done.stderr)
     assert "Traceback" not in done.stderr
+
+
+def test_secrets_and_certificates_are_read_from_regular_files_alone(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(ClarelError, match="not a file"):
+            read_authorization(str(path))
+        with pytest.raises(ClarelError, match="not a file"):
+            connect("https://127.0.0.1:1", ca_file=str(path))
+        with pytest.raises(ClarelError, match="not a file"):
+            connect("grpcs://127.0.0.1:1", ca_file=str(path))

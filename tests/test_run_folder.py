@@ -71,7 +71,7 @@ def test_other_data_is_refused(tmp_path):
     folder = make_run(tmp_path / "run")
     folder.begin_with({"train": {"images": "aa"}})
     folder.begin_with({"train": {"images": "aa"}})
-    with pytest.raises(ClarelError, match="not those that the run"):
+    with pytest.raises(ClarelError, match="split 'train' of the dataset is not what the run"):
         folder.begin_with({"train": {"images": "bb"}})
 
 

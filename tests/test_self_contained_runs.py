@@ -54,11 +54,17 @@ def test_a_run_goes_on_and_is_evaluated_without_its_vector_file(tmp_path, splits
     evaluation = read_json(tmp_path / "run" / "evaluation.json")
     folder = RunFolder(tmp_path / "run")
     assert evaluate_run(folder, config, splits, NAMES, config.seed)[1] == evaluation
+    # So it is where the run was killed before its first checkpoint.
+    shutil.copytree(tmp_path / "run", tmp_path / "early")
+    for path in (tmp_path / "early").rglob("*"):
+        if path.name in ("results.json", "model.keras", "calibration.json", "checkpoints"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert run_experiment(config, splits, tmp_path / "early", NAMES) == whole
     # Where the file is now may be said, and it is compared.
     moved = config.override({"word_vectors": str(tmp_path / "moved.txt")})
     assert run_experiment(moved, splits, tmp_path / "run", NAMES)["zsl"] == whole["zsl"]
     write_vectors(tmp_path / "moved.txt", seed=1)
-    with pytest.raises(ClarelError, match="the word vectors are not those"):
+    with pytest.raises(ClarelError, match="the word-vector file is not what"):
         run_experiment(moved, splits, tmp_path / "run", NAMES)
     with pytest.raises(ClarelError, match=r"word_vectors=.*, now it is"):
         run_experiment(small_config, splits, tmp_path / "run", NAMES)
@@ -78,7 +84,7 @@ def test_export_needs_the_file_for_all_its_words_alone(tmp_path, demo_data_dir):
     every_word = [*export, "--export_vocabulary=all"]
     for flags, message in (
         ([], "say where it is with --word_vectors"),
-        ([f"--word_vectors={tmp_path / 'other.txt'}"], "the word vectors are not those"),
+        ([f"--word_vectors={tmp_path / 'other.txt'}"], "the word-vector file is not what"),
     ):
         done = run_program(*every_word, *flags)
         assert done.returncode == 1 and message in done.stderr, done.stderr

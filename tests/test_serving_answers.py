@@ -115,12 +115,12 @@ def test_right_answers_are_believed():
         (b'{"outputs": [[-Infinity, 1]]}', "Infinity is no number"),
         (b'{"outputs": [[1e999, 1]]}', "infinite"),
         (b'{"outputs": [[1e39, 1]]}', "infinite"),
-        (b'{"outputs": [[1' + b"0" * 400 + b"]]}", "no table"),
-        (b'{"outputs": [[1' + b"0" * 5000 + b"]]}", "not JSON"),
+        (b'{"outputs": [[1' + b"0" * 400 + b"]]}", "a number of 40 digits"),
+        (b'{"outputs": [[1' + b"0" * 5000 + b"]]}", "not JSON|40 digits"),
         (b'{"outputs": [["a"]]}', "must hold numbers"),
         (json.dumps({"outputs": {str(n): [[1.0]] for n in range(65)}}).encode(), "65 outputs"),
         (b'{"outputs": [[]]}', "impossible shape"),
-        (b"[" * 100_000, "not JSON"),
+        (b"[" * 60_000, "not JSON"),
         (b'{"outputs": ' + b"[" * 500 + b"1" + b"]" * 500 + b"}", "no table"),
         (b"\xff\xfe\x00", "not JSON"),
     ],
@@ -266,15 +266,16 @@ def test_embeddings_of_two_exports_are_not_mixed():
         ask("one", "one")
         ask(None)  # of an export without a mark
         ask("one")
-        for exports in (["two"], ["two", "three"], [["three", "four"]]):
-            with pytest.raises(ServingError, match=r"changed to another export.*ask again"):
+        # It stays with the first one: another thread may hold embeddings of that.
+        for exports in (["two"], ["one", "two"], [["one", "two"]], ["two"]):
+            with pytest.raises(ServingError, match=r"changed to another export.*connect again"):
                 ask(*exports)
-        ask("four", "four")
+        ask("one", "one")
         with pytest.raises(ServingError, match="must hold text"):
             ask([1, 2])
         with pytest.raises(ServingError, match="do not fit together"):
-            ask("four", None)
-        ids[:] = ["four"]
+            ask("one", None)
+        ids[:] = ["one"]
         answer_of_one = client.predict("text_embedder", {"text": ["a bird"]})
         assert set(answer_of_one) == {"embedding"}
 

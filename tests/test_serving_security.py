@@ -192,8 +192,8 @@ def test_answers_that_are_too_large_or_packed_wrongly():
     packed = gzip.compress(plain)
     huge = f"HTTP/1.1 200 OK\r\nContent-Length: {MAX_ANSWER_BYTES + 1}\r\n\r\n".encode()
     for answer, message in (
-        (huge, "larger than 64 MiB"),
-        (wrapped(bomb(), "Content-Encoding: gzip"), "larger than 64 MiB"),
+        (huge, "larger than 16 MiB"),
+        (wrapped(bomb(), "Content-Encoding: gzip"), "larger than 16 MiB"),
         (wrapped(plain, "Content-Encoding: br"), "unknown encoding"),
         (wrapped(packed, "Content-Encoding: gzip, gzip"), "unknown encoding"),
         (wrapped(packed[:-9], "Content-Encoding: gzip"), "does not end where it should"),
@@ -234,7 +234,7 @@ def test_answers_that_never_end_are_given_up(way):
 
     with (
         talking(talk) as port,
-        pytest.raises(ServingError, match=r"larger than 64 MiB|LineTooLong"),
+        pytest.raises(ServingError, match=r"larger than 16 MiB|LineTooLong"),
     ):
         connect(f"http://127.0.0.1:{port}", 30).embed_texts(["a bird"])
     assert sum(sent) < 3 * MAX_ANSWER_BYTES

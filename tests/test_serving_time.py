@@ -83,7 +83,7 @@ def test_a_server_that_floods_with_interim_answers():
 @pytest.mark.parametrize("unit", [b"[],", b"[1.5],", b"1,", b'"",'])
 def test_an_answer_that_takes_long_to_read(unit):
     """Millions of small values in one answer: no deadline interrupts taking them apart."""
-    many = b'{"outputs":[' + unit * ((40 << 20) // len(unit)) + unit[:-1] + b"]}"
+    many = b'{"outputs":[' + unit * ((15 << 20) // len(unit)) + unit[:-1] + b"]}"
     with answering(lambda request: response(many)) as address:
         started = time.monotonic()
         with pytest.raises(ServingError, match="too many values"):
@@ -91,8 +91,46 @@ def test_an_answer_that_takes_long_to_read(unit):
         assert time.monotonic() - started < 5
 
 
+def test_numbers_that_take_long_to_read():
+    # Half-way between two floats, which takes many digits to see.
+    number = b"9007199254740993." + b"0" * 700 + b"1"
+    many = b'{"outputs":[[' + (number + b",") * 20_000 + b"1]]}"
+    with (
+        answering(lambda request: response(many)) as address,
+        pytest.raises(ServingError, match="a number of 40 digits"),
+    ):
+        connect(address, 5.0).embed_texts(["a bird"])
+
+
+def test_a_grpc_answer_of_many_dimensions():
+    answer = embedding()
+    shape = answer.outputs["embedding"].tensor_shape
+    shape.MergeFromString(b"\x12\x00" * (1 << 21))  # so many dimensions of size 0
+    message = answer.SerializeToString()
+    with (
+        grpc_answering(lambda *_: message) as address,
+        pytest.raises(ServingError, match="one or two dimensions"),
+    ):
+        connect(address, 20.0).embed_texts(["a bird"])
+
+
+def test_an_answer_that_was_read_too_late_is_not_believed():
+    whole = b'{"outputs":[[' + b"1.5," * 500_000 + b"1]]}"
+
+    def talk(sock: socket.socket) -> None:
+        read_request(sock)
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(whole)}\r\n\r\n".encode()
+        sock.sendall(head + whole[:-1])
+        time.sleep(0.45)
+        sock.sendall(whole[-1:])
+        time.sleep(5)
+
+    with talking(talk) as port, pytest.raises(ServingError, match="no whole answer within"):
+        connect(f"http://127.0.0.1:{port}", 0.46).embed_texts(["a bird"])
+
+
 def test_a_grpc_answer_that_takes_long_to_read():
-    answer, count = predict_pb2.PredictResponse(), 1 << 21
+    answer, count = predict_pb2.PredictResponse(), 1 << 19
     for name in "abcdefgh":
         answer.outputs[name].CopyFrom(embedding().outputs["embedding"])
         answer.outputs[name].string_val.extend([b""] * count)

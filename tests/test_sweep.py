@@ -14,7 +14,7 @@ from clarel_tf.data.loading import get_builder, load_splits
 from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiments.experiment import run_experiment, run_validation
-from clarel_tf.experiments.sweep import collect, grid_configs, parse_grid
+from clarel_tf.experiments.sweep import collect, grid_configs, parse_grid, remove_figures
 from clarel_tf.reporting.sweep_report import ablation_table, averaged, settings_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -157,3 +157,22 @@ def test_program(tmp_path, demo_data_dir):
     assert again.returncode == 1
     assert "batch_size is 99999" in again.stdout and "1 of 1 runs failed" in again.stderr
     assert (sweep_dir / "kappa=0" / "results.json").stat().st_mtime_ns == before
+
+
+def test_runs_of_an_earlier_sweep_with_other_settings_are_not_taken_for_this_one(
+    tmp_path, splits, small_config
+):
+    grid = parse_grid(["kappa=0.5"])
+    configs = grid_configs(small_config, grid)
+    run_experiment(configs["kappa=0.5"], splits, tmp_path / "kappa=0.5")
+    assert len(collect(tmp_path, configs, grid)) == 1
+    longer = grid_configs(small_config.override({"steps": 13}), grid)
+    assert collect(tmp_path, longer, grid) == []
+
+
+def test_figures_that_were_not_drawn_anew_are_removed(tmp_path):
+    for name in ("alpha.png", "kappa.png", "lambda.png", "mine.png", "sweep.csv"):
+        (tmp_path / name).write_text("old")
+    remove_figures(tmp_path, ["alpha.png", "kappa.png"])
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"alpha.png", "kappa.png", "mine.png", "sweep.csv"}

@@ -100,6 +100,8 @@ def _only_builder(builder: tfds.core.DatasetBuilder) -> Iterator[None]:
 
 def _remove_leftover(folder: Path) -> None:
     """Removes what a killed build left, if that is all that is in a folder."""
+    if folder.is_symlink():
+        return
     if not os.listdir(folder):
         folder.rmdir()
     elif ownership.is_abandoned(folder, BUILD_KIND):
@@ -117,7 +119,10 @@ def load_splits(
     prepare(builder, manual_dir)
     absent = [name for name in SPLITS if name not in builder.info.splits]
     if absent:
-        raise ClarelError(f"dataset {builder.name!r} lacks the splits {', '.join(absent)}")
+        raise ClarelError(
+            f"dataset {builder.name!r} in {builder.data_path} lacks the splits "
+            f"{', '.join(absent)}; look at what is in that folder, and {_BUILD_AGAIN}"
+        )
     return {name: _load_intact_split(builder, name) for name in SPLITS}
 
 

@@ -20,8 +20,8 @@ _OWN_FILES = re.compile(
     r"validation/calibration\.json|validation/|"
     r"(validation/)?("
     r"checksums\.json|vocabulary\.txt|history\.csv|validation_curve\.csv|"
-    r"model\.keras(\.damaged)?|"
-    r"checkpoints/(step_\d{9}\.(npz|damaged))?|tensorboard/(events\.out\.tfevents\.[^/]*)?)"
+    r"model\.keras(\.damaged(-\d+)?)?|"
+    r"checkpoints/(step_\d{9}\.(npz|damaged(-\d+)?))?|tensorboard/(events\.out\.tfevents\.[^/]*)?)"
 )
 # What took time to make: a run that has one of these is never deleted.
 _WORK = ("results.json", "model.keras", "calibration.json", "checkpoints/step_*.npz")
@@ -67,7 +67,8 @@ class RunFolder:
 
     def _take_over(self, config: Config) -> None:
         """Goes on with the run in the folder, or begins one."""
-        if self._has_work():
+        self._refuse_links()
+        if self._has_work() or self._needs_its_vectors(config):
             _refuse_changes(self.config_path, config)
         else:  # a run that failed before its first checkpoint has nothing to lose
             ownership.delete_own(
@@ -84,6 +85,21 @@ class RunFolder:
             for folder in (self.path, self.validation)
             for name in _WORK
         )
+
+    def _needs_its_vectors(self, config: Config) -> bool:
+        """True if the word vectors are kept here, and their file is there no more."""
+        is_gone = bool(config.word_vectors) and not Path(config.word_vectors).exists()
+        return is_gone and self.word_vectors_path.exists()
+
+    def _refuse_links(self) -> None:
+        """What is behind a link may belong to another run."""
+        for folder in (self.path, self.validation):
+            for name in ("validation", "checkpoints", "tensorboard"):
+                if (folder / name).is_symlink():
+                    raise ClarelError(
+                        f"{folder / name} is a link, and may lead into another run; put a folder "
+                        "there, or make run_dir itself the link"
+                    )
 
     def _move_aside(self) -> None:
         """Leaves an empty folder in the place of a run."""
@@ -108,10 +124,13 @@ class RunFolder:
     def check_data(self, fingerprints: dict[str, Any]) -> None:
         """Refuses data that is not what the run began with; compares what is given."""
         before = self.fingerprints()
-        if any(before.get(name) != value for name, value in fingerprints.items()):
+        changed = [name for name, value in fingerprints.items() if before.get(name) != value]
+        if changed:
+            what = {"word_vectors": "the word-vector file", "members": "the set of its models"}
             raise ClarelError(
-                f"the dataset or the word vectors are not those that the run in {self.path} began "
-                "with; name a new run_dir, or restart it"
+                f"{what.get(changed[0], f'split {changed[0]!r} of the dataset')} is not what the "
+                f"run in {self.path} began with; give the --data_dir or --word_vectors of that "
+                "time, or name a new --run_dir for a run with what you have now"
             )
 
     @property

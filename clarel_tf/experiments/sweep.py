@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from clarel_tf.config import Config
+from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiments.run_folder import MAKE_AGAIN, RunFolder, holds_older_runs
+from clarel_tf.experiments.run_folder import BEGIN_ANEW, MAKE_AGAIN, RunFolder, holds_older_runs
 from clarel_tf.reporting.sweep_report import MEASURES, REPEATED
 from clarel_tf.storage import checksums, files, ownership
 
@@ -55,7 +55,11 @@ def grid_configs(
     configs = {}
     for point in _around(base, grid) if one_at_a_time else _combined(grid):
         name = ",".join(f"{key}={value}" for key, value in point.items()).replace("/", "_")
-        configs[name] = base.override(point)
+        config = base.override(point)
+        if configs.setdefault(name, config) != config:
+            raise ClarelError(
+                f"two points of the grid would share the folder {name!r}; rename a file"
+            )
     return configs
 
 
@@ -98,7 +102,7 @@ def collect(
     rows = []
     for name, config in configs.items():
         outcome = read_outcome(sweep_dir / name, validation_only)
-        if outcome is None:
+        if outcome is None or not _is_run_of(config, sweep_dir / name):
             continue
         gzsl, plain = outcome["gzsl"], outcome["gzsl_alpha0"]
         row = {key: value_of(config, key) for key in grid}
@@ -111,6 +115,20 @@ def collect(
         row |= {key: gzsl[key] for key in "ush"} | {f"{key}0": plain[key] for key in "ush"}
         rows.append(row)
     return rows
+
+
+def _is_run_of(config: Config, run_dir: Path) -> bool:
+    """False for a run that an earlier sweep made in this folder with other settings."""
+    return (
+        Config.from_dict(checksums.read_json(RunFolder(run_dir).config_path, BEGIN_ANEW)) == config
+    )
+
+
+def remove_figures(sweep_dir: Path, drawn: Sequence[str]) -> None:
+    """Deletes the figures of an earlier sweep in this folder that this one did not draw anew."""
+    names = {"alpha.png", *(f"{field.name.rstrip('_')}.png" for _, field in settings())}
+    for name in names - set(drawn):
+        (sweep_dir / name).unlink(missing_ok=True)
 
 
 def read_outcome(run_dir: Path, validation_only: bool = False) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.models.saving import load_model
 from clarel_tf.models.vocabulary import build_vocabulary, load_vocabulary, save_vocabulary
-from clarel_tf.storage import checksums
+from clarel_tf.storage import checksums, files
 from clarel_tf.storage.word_vectors import WordVectors, load_word_vectors
 from clarel_tf.training.distributed.distribution import Distribution
 from clarel_tf.training.loop import train
@@ -90,8 +90,8 @@ def save_model(model: Embedder, path: Path) -> None:
     if path.exists() and checksums.is_intact(path):
         return
     if path.exists():
-        aside = path.with_name(f"{path.name}.damaged")
-        path.replace(aside)
+        aside = files.free_name(path.with_name(f"{path.name}.damaged"))
+        path.rename(aside)
         print(f"{path} is damaged; now {aside.name}, and written again", file=sys.stderr)
     with checksums.written_aside(path) as temporary:
         model.save(temporary)

@@ -6,6 +6,7 @@ import ssl
 import urllib.parse
 
 from clarel_tf.errors import ClarelError, brief, printable
+from clarel_tf.storage import files
 
 _DEFAULT_PORTS = {"http": 80, "https": 443, "grpc": None, "grpcs": None}
 _FORMS = "http://host:8501, https://host, host:8500, grpc://host:8500 or grpcs://host:8500"
@@ -50,7 +51,10 @@ class Server:
     def tls_context(self) -> ssl.SSLContext:
         """Certificates and host name are checked, against `ca_file` if there is one."""
         try:
-            return ssl.create_default_context(cafile=self.ca_file)
+            if self.ca_file is None:
+                return ssl.create_default_context()
+            text = files.read_regular(self.ca_file).decode("ascii", "replace")
+            return ssl.create_default_context(cadata=text)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             raise ClarelError(f"cannot use ca_file {self.ca_file}: {brief(error)}") from error
 

@@ -6,6 +6,7 @@ and numbers that no export of ours can give are refused.
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -19,10 +20,11 @@ Answer = dict[str, np.ndarray]
 
 # What a hostile answer can cost to take apart, a second or two, which no deadline interrupts.
 _MAX_OUTPUTS = 64
-_MAX_NUMBERS = 1 << 24  # of one gRPC output; as float32, 64 MiB
-_MAX_TEXTS = 1 << 21
-_MAX_JSON_VALUES = 1 << 21
-_MAX_JSON_LISTS = 1 << 18
+_MAX_NUMBERS = 1 << 22  # of one gRPC output; as float32, 16 MiB
+_MAX_TEXTS = 1 << 18
+_MAX_JSON_VALUES = 1 << 20
+_MAX_JSON_LISTS = 1 << 16
+_LONG_NUMBER = re.compile(rb"[0-9]{40}")  # reading one takes longer than its length says
 _TOLERANCE = 1e-3  # of a sum of probabilities
 _ROUNDING = 1e-5  # of a single probability
 _TYPES = {"f": "numbers", "b": "true or false", "O": "text"}  # by the kind of a NumPy type
@@ -55,6 +57,8 @@ def outputs_of_json(body: bytes) -> Answer:
     """The outputs by name of a REST answer; raises ServingError."""
     if body.count(b",") > _MAX_JSON_VALUES or body.count(b"[") + body.count(b"{") > _MAX_JSON_LISTS:
         raise TooLarge("the answer has too many values to be read in time")
+    if _LONG_NUMBER.search(body):
+        raise ServingError("the answer has a number of 40 digits or more")
     try:
         answer = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -120,9 +124,10 @@ def _array_of_proto(name: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
     known = {kind.as_datatype_enum: kind for kind in _FIELDS}
     if proto.dtype not in known:
         raise ServingError(f"{name!r:.40} has an unexpected type (number {proto.dtype})")
+    rank = len(proto.tensor_shape.dim)
+    if proto.tensor_shape.unknown_rank or not 1 <= rank <= 2:
+        raise ServingError(f"{name!r:.40} must have one or two dimensions, not {rank}")
     kind, shape = known[proto.dtype], [dim.size for dim in proto.tensor_shape.dim]
-    if proto.tensor_shape.unknown_rank or not 1 <= len(shape) <= 2:
-        raise ServingError(f"{name!r:.40} must have one or two dimensions, not {len(shape)}")
     count, most = math.prod(shape), _MAX_TEXTS if kind == tf.string else _MAX_NUMBERS
     if not all(0 <= size <= most for size in shape) or count > most:
         raise ServingError(f"{name!r:.40} claims the shape {shape}, which is too large")

@@ -8,7 +8,7 @@ from clarel_tf.errors import ClarelError
 
 Result = TypeVar("Result")
 
-MAX_ANSWER_BYTES = 64 << 20  # of one answer, before and after it is decompressed
+MAX_ANSWER_BYTES = 16 << 20  # of one answer, before and after it is decompressed
 TRIES = 4
 FIRST_WAIT = 0.1  # seconds; every further wait is twice as long
 _LONGEST = 86_400.0  # seconds of a call

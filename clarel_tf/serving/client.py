@@ -1,5 +1,6 @@
 """Asks a TensorFlow model server that serves our exports, by REST or gRPC."""
 
+import threading
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -28,7 +29,8 @@ _NO_SUCH_SIGNATURE = ("not found in signature def", f"has no signature {EMBED_WI
 class ServingClient:
     """Named questions to the three models; large ones are sent in parts.
 
-    Many threads may share a client.
+    Many threads may share a client. It belongs to the export whose embeddings it was given first,
+    and refuses those of another.
     """
 
     def __init__(self, transport: Transport, batch_size: int = 256, timeout: float = TIMEOUT):
@@ -42,7 +44,8 @@ class ServingClient:
             raise ClarelError(f"batch_size must be at least 1, not {batch_size}")
         self._transport, self._batch_size = transport, batch_size
         self._timeout = checked_timeout(timeout)
-        self._export_id: str | None = None  # of the export that answered last
+        self._export_id: str | None = None  # of the export that answered first
+        self._lock = threading.Lock()
         self._embed_signature = EMBED_WITH_ID
 
     def embed_images(self, image_features: np.ndarray) -> np.ndarray:
@@ -59,7 +62,8 @@ class ServingClient:
         try:
             answer = self._predict(model, inputs, self._embed_signature, deadline)
         except ClarelError as error:
-            if not any(words in str(error) for words in _NO_SUCH_SIGNATURE):
+            is_older = any(words in str(error) for words in _NO_SUCH_SIGNATURE)
+            if not is_older or self._export_id:
                 raise
             self._embed_signature = "serving_default"  # of an export that has no id
             answer = self._predict(model, inputs, self._embed_signature, deadline)
@@ -156,12 +160,13 @@ class ServingClient:
         """Refuses embeddings of another export than before; `export_ids`: str [N], N may be 0."""
         if not len(export_ids):
             return
-        before = self._export_id or export_ids[0]
-        self._export_id = export_ids[-1]
-        if any(export_id != before for export_id in export_ids):
+        with self._lock:
+            self._export_id = self._export_id or export_ids[0]
+            own = self._export_id
+        if any(export_id != own for export_id in export_ids):
             raise ServingError(
                 "the server changed to another export meanwhile, and embeddings of two exports do "
-                "not belong together; ask again, also for those that you have kept"
+                "not belong together; connect again, and embed again what you have kept"
             )
 
 

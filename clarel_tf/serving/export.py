@@ -81,8 +81,8 @@ def export_run(
         stack.enter_context(files.only_process(export_dir, "export_dir"))
         ownership.claim(export_dir, "export", "export_dir", is_older_export)
         check_model_folders(export_dir)
+        checksums.is_noted(export_dir / "models.config")  # or damage would show after the work
         version = next_version(export_dir)
-        put_aside_incomplete(export_dir)
         with _staging(export_dir) as staging:
             export_id = secrets.token_hex(8)
             endpoints = {
@@ -97,6 +97,7 @@ def export_run(
                 write_saved_model(staging / name, endpoints[name], model if uses_text else None)
                 _write_warm_up(staging / name, name, model)
                 checksums.write_tree(staging / name, checksums_path(staging / name))
+            put_aside_incomplete(export_dir)
             publish(staging, export_dir, version)
         _write_unless_changed(export_dir / "models.config", models_config(MODELS, base_path))
         page = serving_page(model, version, k, gallery_split)
@@ -105,11 +106,12 @@ def export_run(
 
 
 def _write_unless_changed(path: Path, text: str) -> None:
-    """Writes a file beside the models; one that somebody has edited stays as it is."""
-    if path.exists() and not checksums.is_intact(path):
-        print(f"{path} was changed by hand and stays as it is", file=sys.stderr)
-    else:
+    """Writes a file beside the models; one that is not as we wrote it stays as it is."""
+    is_ours = not path.exists() or (checksums.is_noted(path) and checksums.is_intact(path))
+    if is_ours or path.read_bytes() == text.encode("utf-8"):
         checksums.write_text(path, text)
+    else:
+        print(f"{path} was changed by hand and stays as it is", file=sys.stderr)
 
 
 @contextlib.contextmanager

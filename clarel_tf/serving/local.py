@@ -9,6 +9,7 @@ import numpy as np
 
 from clarel_tf.errors import ClarelError
 from clarel_tf.serving.versions import load_version, newest_version
+from clarel_tf.storage import files
 from clarel_tf.storage.array_files import checked_features, read_npz
 
 
@@ -57,7 +58,7 @@ def read_authorization(path: str | None) -> str | None:
     if not path:
         return None
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
+        return files.read_regular(path).decode("utf-8").strip()
     except OSError as error:
         raise ClarelError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:

@@ -26,6 +26,7 @@ from clarel_tf.serving.calls import (
 )
 from clarel_tf.serving.http_exchange import HttpAnswer, HttpExchange
 from clarel_tf.serving.parts import Inputs
+from clarel_tf.storage import files
 
 _LONGEST_MESSAGE = 2_000  # characters of a server's own words
 
@@ -66,7 +67,9 @@ class RestTransport:
             return answer.body
 
         try:
-            return outputs_of_json(retrying(ask, deadline))
+            outputs = outputs_of_json(retrying(ask, deadline))
+            deadline.left()  # reading it took its time too
+            return outputs
         except ServingError as error:
             url = f"{self._server.scheme}://{self._server.host_and_port}{path}"
             raise type(error)(f"{url}, {signature}: {error}") from error
@@ -127,7 +130,9 @@ class GrpcTransport:
         try:
             request = _request(model, signature, inputs)
             response = retrying(lambda: self._ask(request, deadline), deadline)
-            return outputs_of_protos(response.outputs)
+            outputs = outputs_of_protos(response.outputs)
+            deadline.left()  # reading it took its time too
+            return outputs
         except ServingError as error:
             raise type(error)(f"{where}: {error}") from error
         except (ValueError, TypeError) as error:
@@ -163,5 +168,4 @@ def _certificates(server: Server) -> bytes | None:
     """What is in `ca_file`, or None for the certificates that gRPC brings along."""
     if server.ca_file is None:
         return None
-    with open(server.ca_file, "rb") as handle:
-        return handle.read()
+    return files.read_regular(server.ca_file)

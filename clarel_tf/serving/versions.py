@@ -13,7 +13,10 @@ from clarel_tf.storage import checksums, ownership
 MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
 # The signature of an embedder whose answers say which export they are of.
 EMBED_WITH_ID = "embed_with_id"
-_OWN_NAMES = re.compile(rf"{'|'.join(MODELS)}|models\.config|SERVING\.md|\.lock|\.staging")
+_OWN_NAMES = re.compile(
+    rf"{'|'.join(MODELS)}|models\.config|SERVING\.md|checksums\.json|\.lock|\.staging|"
+    r"\.clarel_tf\.json"
+)
 
 
 def versions_of(export_dir: Path, model: str) -> set[int]:
@@ -70,7 +73,10 @@ def put_aside_incomplete(export_dir: Path) -> None:
 
     A killed export leaves them. Those below a complete version do no harm.
     """
-    by_model = {model: versions_of(export_dir, model) for model in MODELS}
+    present = [model for model in MODELS if (export_dir / model).is_dir()]
+    by_model = {model: versions_of(export_dir, model) for model in present}
+    if not by_model:
+        return
     complete = max(set.intersection(*by_model.values()), default=0)
     for model, versions in by_model.items():
         for version in sorted(versions):

@@ -105,7 +105,7 @@ def checked_features(features: np.ndarray, count: int, name: str | Path) -> np.n
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
     if bad.size:
         raise ClarelError(
-            f"{name}: the features of image number {bad[0] + 1} (counted from 1) are NaN or "
-            f"infinite; {bad.size} images are"
+            f"{name}: the features of image number {bad[0] + 1} (counted from 1) are NaN, infinite "
+            f"or too large for float32; images like that: {bad.size}; correct or remove them"
         )
     return features

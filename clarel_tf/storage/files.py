@@ -107,6 +107,15 @@ def read_json(path: Path) -> Any:
         raise ClarelError(f"{path} is not valid JSON ({error}); it may be damaged") from error
 
 
+def free_name(path: Path) -> Path:
+    """`path`, or `path-2`, `path-3`, ..., whichever is free."""
+    number, found = 1, path
+    while os.path.lexists(found):
+        number += 1
+        found = path.with_name(f"{path.name}-{number}")
+    return found
+
+
 def is_partial(name: str) -> bool:
     """Whether a file has a name that only `written_aside` gives."""
     return bool(_PARTIAL.fullmatch(name))

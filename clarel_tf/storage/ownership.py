@@ -154,6 +154,10 @@ def move_aside(folder: Path) -> Path:
     That is `NAME.old-1`, or the first such number that is free.
     """
     folder = folder.resolve()
+    if Path.cwd().is_relative_to(folder):
+        raise ClarelError(
+            f"{folder} is the current folder, so it cannot be moved aside; cd .. first"
+        )
     number = 1
     while os.path.lexists(target := folder.with_name(f"{folder.name}.old-{number}")):
         number += 1
@@ -165,13 +169,13 @@ def move_aside(folder: Path) -> Path:
 def _paths_below(folder: Path) -> list[str]:
     """Paths of files, links and empty folders (these with a slash behind), relative to `folder`.
 
-    Links to folders are not followed, and are shown as what they are.
+    Links are not followed, and are shown as what they are.
     """
     found = []
     for path, folders, names in os.walk(folder):
         relative = Path(path).relative_to(folder)
-        links = [name for name in folders if os.path.islink(os.path.join(path, name))]
-        found += [(relative / name).as_posix() for name in names]
+        links = [name for name in names + folders if os.path.islink(os.path.join(path, name))]
+        found += [(relative / name).as_posix() for name in names if name not in links]
         found += [f"{(relative / name).as_posix()} (a link)" for name in links]
         if not names and not folders and relative.parts:
             found.append(relative.as_posix() + "/")

@@ -60,7 +60,8 @@ class CheckpointFolder:
                     f"checkpoint {self._path(step)} is damaged ({error}); passed over"
                 )
                 # Out of the way: it must not count as the newest when old ones are deleted.
-                self._path(step).rename(self._path(step).with_suffix(".damaged"))
+                aside = files.free_name(self._path(step).with_suffix(".damaged"))
+                self._path(step).rename(aside)
         if complaints:
             complaints.append(f"{self.folder} has no other checkpoint: beginning at step 0")
         return 0, complaints

@@ -79,6 +79,8 @@ def _check_address(address: Any) -> None:
         raise _Unusable(f"the address {address!r} is not host:port")
     if len(port) > 5 or not 1 <= int(port) <= 65535:
         raise _Unusable(f"the port of {address!r} is not between 1 and 65535")
+    if not re.fullmatch(r"\[[0-9a-fA-F:.]+\]|[^\s\x00-\x1f:\[\]/@]+", host):
+        raise _Unusable(f"the host of {address!r} cannot be a name (IPv6 goes in [brackets])")
     try:
         host.encode("idna")
     except UnicodeError:
