@@ -12,12 +12,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from clarel_tf import datasets
 from clarel_tf.data.schema import BUILD_KIND, SPLITS
 from clarel_tf.data.split import Split
 from clarel_tf.errors import ClarelError, brief
 from clarel_tf.storage import files, ownership
 
-DATASETS_FOLDER = Path(__file__).resolve().parents[2] / "datasets"
 # What TFDS writes while it builds, under its own names and under those of the finished dataset.
 _BUILD_FILES = re.compile(
     r"(incomplete\.[0-9a-fA-F]{32}\.)?([^/]+\.tfrecord[^/]*|bucket_[^/]+\.tmp|dataset_info\.json|"
@@ -30,19 +30,27 @@ def get_builder(
     name: str,
     config: str = "",
     data_dir: str | None = None,
-    datasets_folder: Path = DATASETS_FOLDER,
+    datasets_folder: Path = datasets.FOLDER,
 ) -> tfds.core.DatasetBuilder:
-    """The TFDS builder in `datasets_folder/name`, as `tfds build` would find it."""
+    """The TFDS builder in `datasets_folder/name`, as `tfds build` finds it.
+
+    Args:
+      datasets_folder: holds a folder for each dataset; that of this project, unless told.
+    """
     script = datasets_folder / name / f"{name}_dataset_builder.py"
     if not name.isidentifier() or not script.is_file():
-        known = sorted(path.parent.name for path in datasets_folder.glob("*/*_dataset_builder.py"))
+        there = sorted(path.parent.name for path in datasets_folder.glob("*/*_dataset_builder.py"))
         raise ClarelError(
-            f"unknown dataset {name!r}; {datasets_folder} has: {', '.join(known) or 'none'}"
+            f"unknown dataset {name!r}; {datasets_folder} has: {', '.join(there) or 'none'}"
         )
-    with tfds.core.utils.add_sys_path(datasets_folder):
-        builder_class = tfds.core.community.builder_cls_from_module(
-            f"{name}.{name}_dataset_builder"
-        )
+    module, find = f"{name}.{name}_dataset_builder", tfds.core.community.builder_cls_from_module
+    if datasets_folder == datasets.FOLDER:
+        builder_class = find(f"clarel_tf.datasets.{module}")
+        # TFDS would infer it from the import name, which in a clone is not the place.
+        builder_class.pkg_dir_path = tfds.core.Path(script.parent)
+    else:
+        with tfds.core.utils.add_sys_path(datasets_folder):
+            builder_class = find(module)
     configs = builder_class.builder_configs
     if config and config not in configs:
         raise ClarelError(

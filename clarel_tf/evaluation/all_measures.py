@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from clarel_tf.data.split import Split
+from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.decision.embedded_splits import embed_split
 from clarel_tf.decision.prototypes import CaptionScatter, own_class_distance
 from clarel_tf.decision.rule import RuleSettings
@@ -34,13 +35,15 @@ def evaluate_fully(
     class_names: Sequence[str],
     seed: int = 0,
     alpha_transfer: str = "value",
-) -> dict[str, Any]:
-    """All measures, in percent unless their name says otherwise.
+    stored: ClassStore | None = None,
+) -> tuple[dict[str, Any], ClassStore]:
+    """All measures, in percent unless their name says otherwise, and what the rule used.
 
     Args:
       calibration: what `calibrate` chose on validation data.
       alpha_transfer: how that is carried over to this model (`carry_over`).
       seed: of the caption draws and the examples.
+      stored: what an earlier evaluation of this model gave.
     """
     seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
     order = [seen, unseen, support]
@@ -63,14 +66,23 @@ def evaluate_fully(
         embed_split(model, unseen, [draws, few, scatter, recalls[unseen.name], nearest]),
         embed_split(model, support, [draws, few, scatter]),
     ]
-    queries = queries_from(*embedded, model=model, settings=RuleSettings.of(calibration))
+    queries = queries_from(
+        *embedded, model=model, settings=RuleSettings.of(calibration), stored=stored
+    )
     level = own_class_distance(embedded[2:], queries.prototypes)
     chosen = carry_over(calibration, level, alpha_transfer)
     alpha = chosen["alpha"]
     evaluation = queries.evaluate()
     u, s = seen_unseen_curve(*evaluation)
     predicted = evaluation.unseen_images.predict(alpha)
-    return {
+    classes_used = stored or ClassStore(
+        [class_names[label] for label in queries.prototypes.classes],
+        queries.prototypes,
+        queries.is_seen,
+        scatter.result(queries.prototypes),
+        queries.rule.discriminants,
+    )
+    measures = {
         "chosen": chosen,
         "prototypes": {
             "all": _scores(evaluation, alpha),
@@ -83,7 +95,7 @@ def evaluate_fully(
             rescaled_distances(queries, alpha), chosen["temperature"]
         ),
         "captions_curve": draws.curve(queries, alpha),
-        "new_class_curve": new_class_curve(few, queries, alpha, scatter.result(queries.prototypes)),
+        "new_class_curve": new_class_curve(few, queries, alpha, classes_used.caption_scatter),
         "seen_unseen_curve": _thinned(u, s),
         "confusions": [
             {"true": class_names[true], "predicted": class_names[given], "percent": percent}
@@ -91,6 +103,7 @@ def evaluate_fully(
         ],
         "examples": _examples(unseen, asked, nearest, predicted, class_names),
     }
+    return measures, classes_used
 
 
 def _by_captions_alone(queries: EmbeddedQueries, alpha: float) -> dict[str, Any]:

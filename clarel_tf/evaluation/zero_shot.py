@@ -8,6 +8,7 @@ import numpy as np
 from clarel_tf.data.split import Split
 from clarel_tf.decision.alpha import NearestClasses
 from clarel_tf.decision.blocks import BlockRule, OwnDistances, on_blocks
+from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.decision.discriminants import Discriminants
 from clarel_tf.decision.embedded_splits import EmbeddedSplit, embed_split
 from clarel_tf.decision.prototypes import (
@@ -145,6 +146,7 @@ def queries_from(
     *support: EmbeddedSplit,
     model: Embedder | None = None,
     settings: RuleSettings = RuleSettings(),
+    stored: ClassStore | None = None,
 ) -> EmbeddedQueries:
     """Puts embedded splits together.
 
@@ -152,8 +154,9 @@ def queries_from(
       model: that embedded them; only its image head is looked at, if that is asked.
       settings: of the rule; discriminants are fitted to the support, which has to be the training
         split then.
+      stored: prototypes and discriminants of an earlier evaluation of the same splits.
     """
-    prototypes = make_prototypes([seen, unseen, *support])
+    prototypes = stored.prototypes if stored else make_prototypes([seen, unseen, *support])
     is_seen = ~np.isin(prototypes.classes, unseen.labels)
     head = model.image_classifier if settings.head_evidence else None
     if head is not None and head.units != np.count_nonzero(is_seen):
@@ -161,8 +164,8 @@ def queries_from(
             f"the image head has {head.units} classes, but "
             f"{np.count_nonzero(is_seen)} of the classes are seen ones"
         )
-    discriminants = None
-    if settings.discriminant_evidence:
+    discriminants = stored and stored.discriminants
+    if settings.discriminant_evidence and discriminants is None:
         images = np.concatenate([seen.images[:0], *(split.images for split in support)])
         labels = np.concatenate([seen.labels[:0], *(split.labels for split in support)])
         if not np.array_equal(np.unique(labels), prototypes.classes[is_seen]):

@@ -31,9 +31,10 @@ def measure_once(
     Returns:
       `results.json`.
     """
-    evaluation = evaluate_fully(
+    evaluation, classes = evaluate_fully(
         model, splits, calibration, class_names, config.seed, config.alpha_transfer
     )
+    classes.save(folder.classes_path)
     checksums.write_json(folder.evaluation_path, evaluation)
     rows = evaluation["prototypes"]
     by_captions = rows.get("captions_alone", rows["all"])

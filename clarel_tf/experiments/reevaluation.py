@@ -6,6 +6,7 @@ from typing import Any
 from clarel_tf.config import Config
 from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.data.split import Split
+from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.evaluation.all_measures import evaluate_fully
 from clarel_tf.experiments.experiment import split_fingerprints
 from clarel_tf.experiments.run_folder import MAKE_AGAIN, RunFolder
@@ -34,14 +35,18 @@ def evaluate_run(
         files.writing_in(folder.path, "run_dir"),
         files.only_process(folder.path, "run_dir"),
     ):
-        evaluation = evaluate_fully(
+        stored = ClassStore.load(folder.classes_path) if folder.classes_path.exists() else None
+        evaluation, classes = evaluate_fully(
             load_model(folder.path / "model.keras"),
             splits,
             calibration,
             class_names,
             seed,
             config.alpha_transfer,
+            stored,
         )
+        if stored is None:  # of a run from before there was such a file
+            classes.save(folder.classes_path)
         checksums.write_json(folder.evaluation_path, evaluation)
         write_report(folder.report_path, results, evaluation, folder.path)
     return results, evaluation

@@ -16,7 +16,7 @@ MAKE_AGAIN = "delete it, and results.json if that is there: the training command
 
 # Everything that a run writes, by its path in the folder.
 _OWN_FILES = re.compile(
-    r"config\.json|data\.json|evaluation\.json|results\.json|report\.html|word_vectors\.npz|"
+    r"config\.json|data\.json|evaluation\.json|results\.json|report\.html|classes\.npz|word_vectors\.npz|"
     r"validation/calibration\.json|validation/|"
     r"(validation/)?("
     r"checksums\.json|vocabulary\.txt|history\.csv|validation_curve\.csv|"
@@ -44,6 +44,7 @@ class RunFolder:
         self.evaluation_path = self.path / "evaluation.json"
         self.report_path = self.path / "report.html"
         self.results_path = self.path / "results.json"
+        self.classes_path = self.path / "classes.npz"
         self.word_vectors_path = self.path / "word_vectors.npz"
         self._data_path = self.path / "data.json"
 

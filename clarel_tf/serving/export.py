@@ -16,9 +16,10 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from clarel_tf.data.split import Split
+from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.decision.embedded_splits import embed_captions, embed_split
 from clarel_tf.decision.prototypes import CaptionScatter
-from clarel_tf.decision.rule import RuleSettings
+from clarel_tf.decision.rule import DecisionRule, RuleSettings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.zero_shot import queries_from
 from clarel_tf.models.embedder import Embedder
@@ -61,17 +62,19 @@ def export_run(
     k: int = 5,
     gallery_split: str | None = None,
     base_path: str = "/models",
+    classes: ClassStore | None = None,
 ) -> int:
     """Writes the three models as one new version, complete or not at all, and says which.
 
     Args:
       model: the final model of the run.
-      splits: as the run used them; prototypes are those of its evaluation.
+      splits: as the run used them; with `classes`, that of the gallery is enough.
       class_names: by label.
       results: `results.json` of the run, for alpha, temperature, threshold and decision rule.
       k: how many classes, captions or images an answer has.
       gallery_split: a split whose captions and images can be retrieved.
       base_path: where the server will see `export_dir`.
+      classes: what the run's evaluation kept; without it all captions are embedded again.
     """
     export_dir = Path(export_dir)
     ownership.check_claim(export_dir, "export", "export_dir", is_older_export)
@@ -89,7 +92,7 @@ def export_run(
                 "image_embedder": _image_endpoints(model, export_id),
                 "text_embedder": _text_endpoints(model, export_id),
                 "prototype_classifier": _classifier_endpoints(
-                    model, splits, class_names, results, k, gallery_split, export_id
+                    model, splits, class_names, results, k, gallery_split, export_id, classes
                 ),
             }
             for name in MODELS:
@@ -183,20 +186,20 @@ def _classifier_endpoints(
     k: int,
     gallery_split: str | None,
     export_id: str,
+    classes: ClassStore | None,
 ) -> dict[str, Endpoint]:
-    scatter = CaptionScatter()
-    order = ("test_seen", "test_unseen", "trainval")
-    embedded = [embed_split(model, splits[name], [scatter]) for name in order]
-    queries = queries_from(*embedded, model=model, settings=RuleSettings.of(results))
+    settings = RuleSettings.of(results)
+    stored = classes or _embedded_classes(model, splits, class_names, settings)
+    head = model.image_classifier if settings.head_evidence else None
     classifier = PrototypeClassifier(
         model,
-        queries.prototypes.means(),
-        [class_names[label] for label in queries.prototypes.classes],
-        queries.is_seen,
+        stored.prototypes.means(),
+        stored.names,
+        stored.is_seen,
         Selected(results["alpha"], results["temperature"], results["none_of_these"]["distance"]),
-        queries.rule,
+        DecisionRule(head, settings.head_evidence, stored.discriminants),
         k,
-        caption_scatter=scatter.result(queries.prototypes),
+        caption_scatter=stored.caption_scatter,
     )
     features, size = _features(model), model.model_settings.embedding_size
     sentences, names = _strings("sentences"), _strings("class_names")
@@ -223,6 +226,23 @@ def _classifier_endpoints(
         endpoints["retrieve_captions"] = (gallery.retrieve_captions, [features])
         endpoints["retrieve_images"] = (gallery.retrieve_images, [_strings("text")])
     return endpoints
+
+
+def _embedded_classes(
+    model: Embedder, splits: dict[str, Split], class_names: Sequence[str], settings: RuleSettings
+) -> ClassStore:
+    """What an evaluation of `model` would keep of the classes."""
+    scatter = CaptionScatter()
+    order = ("test_seen", "test_unseen", "trainval")
+    embedded = [embed_split(model, splits[name], [scatter]) for name in order]
+    queries = queries_from(*embedded, model=model, settings=settings)
+    return ClassStore(
+        [class_names[label] for label in queries.prototypes.classes],
+        queries.prototypes,
+        queries.is_seen,
+        scatter.result(queries.prototypes),
+        queries.rule.discriminants,
+    )
 
 
 def _gallery(model: Embedder, split: Split, k: int) -> Gallery:
