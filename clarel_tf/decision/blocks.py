@@ -1,7 +1,7 @@
 """The decision rule on arrays of any length, a block of images at a time."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,11 +36,7 @@ class BlockRule:
 
     def __init__(self, rule: DecisionRule, most_distances: int = _MOST_DISTANCES):
         self._rule, self._most_distances = rule, most_distances
-        self._distances = tf.function(self._distances_to, autograph=False, reduce_retracing=True)
-        self._nearest = tf.function(self._nearest_of, autograph=False, reduce_retracing=True)
-        self._of_pairs = tf.function(
-            self._distances_of_pairs, autograph=False, reduce_retracing=True
-        )
+        self._graphs: dict[Any, Callable[..., Any]] = {}
 
     def distances(
         self, embeddings: np.ndarray, classes: Classes
@@ -48,7 +44,7 @@ class BlockRule:
         """Yields (first row, d, float32 [n, C]) for blocks of images, float32 [N, E]."""
         for part in self._parts(embeddings, classes):
             block = tf.constant(embeddings[part])
-            yield part.start, self._distances(block, classes).numpy()
+            yield part.start, self._in_graph(self._distances_to, block, classes).numpy()
 
     def nearest(
         self, embeddings: np.ndarray, classes: Classes, own: OwnDistances | None = None
@@ -62,7 +58,8 @@ class BlockRule:
         distance = np.empty(len(embeddings), np.float32)
         for part in self._parts(embeddings, classes):
             here = own and OwnDistances(*(tf.constant(field[part]) for field in own))
-            found = self._nearest(tf.constant(embeddings[part]), classes, here)
+            block = tf.constant(embeddings[part])
+            found = self._in_graph(self._nearest_of, block, classes, here)
             best[part], distance[part] = (value.numpy() for value in found)
         return best, distance
 
@@ -76,7 +73,24 @@ class BlockRule:
           head_columns: int32 [N], as in `Classes`.
         """
         columns = tf.constant(head_columns, tf.int32)
-        return self._of_pairs(tf.constant(embeddings), tf.constant(prototypes), columns).numpy()
+        arguments = tf.constant(embeddings), tf.constant(prototypes), columns
+        return self._in_graph(self._distances_of_pairs, *arguments).numpy()
+
+    def _in_graph(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """`function` as a graph, which is traced once for any number of images and classes."""
+        flat = tf.nest.flatten(arguments)
+        tensors = [tensor for tensor in flat if tensor is not None]
+        key = function.__name__, tuple(tensor is None for tensor in flat)
+        if key not in self._graphs:
+
+            def graph(*given: tf.Tensor) -> Any:
+                left = iter(given)
+                whole = [None if tensor is None else next(left) for tensor in flat]
+                return function(*tf.nest.pack_sequence_as(arguments, whole))
+
+            specs = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in tensors]
+            self._graphs[key] = tf.function(graph, specs, autograph=False)
+        return self._graphs[key](*tensors)
 
     def _parts(self, embeddings: np.ndarray, classes: Classes) -> Iterator[slice]:
         step = max(1, self._most_distances // max(1, len(classes.prototypes)))
