@@ -26,7 +26,8 @@ def test_python_blocks_run(tmp_path, demo_data_dir, repeated_demo):
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(blocks)],
         cwd=tmp_path,
-        env={**os.environ, "TFDS_DATA_DIR": str(demo_data_dir)},
+        # This checkout, whatever else is installed.
+        env={**os.environ, "TFDS_DATA_DIR": str(demo_data_dir), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=300,
