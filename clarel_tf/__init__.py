@@ -7,7 +7,7 @@ TensorFlow.
 import importlib
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME_OF_NAME = {
     "Clarel": "clarel_tf.models.clarel",

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from absl import flags
 
-import clarel_tf
 from clarel_tf.commands import cli
 from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
@@ -95,7 +94,7 @@ def _run(config: Config, sweep_dir: Path, name: str, threads: int) -> str | None
     command += ["--validation_only"] if flags.FLAGS.validation_only else []
     limits = {"TF_NUM_INTRAOP_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
     # The package that runs now, wherever the command was given.
-    package = str(Path(clarel_tf.__file__).resolve().parents[1])
+    package = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, **limits, "PYTHONPATH": path}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

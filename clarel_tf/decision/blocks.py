@@ -89,7 +89,8 @@ class BlockRule:
                 return function(*tf.nest.pack_sequence_as(arguments, whole))
 
             specs = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in tensors]
-            self._graphs[key] = tf.function(graph, specs, autograph=False)
+            made = tf.function(graph, specs, autograph=False)
+            self._graphs[key] = made.get_concrete_function()
         return self._graphs[key](*tensors)
 
     def _parts(self, embeddings: np.ndarray, classes: Classes) -> Iterator[slice]:

@@ -25,7 +25,7 @@ from clarel_tf.models.distances import EPSILON, pairwise_distances, pairwise_dis
 _BLOCK = 4096  # images at a time, so that memory does not grow with their number
 
 # Of the kernel exp(-d^2 / width): the width as a share of the median squared distance between seen
-# prototypes, and the ridge. docs/results.md has the values that were tried.
+# prototypes, and the ridge. docs/lab_notes.md has the values that were tried.
 _WIDTH_SHARE = 0.5
 _RIDGE = 0.03
 
