@@ -5,7 +5,30 @@ TensorFlow.
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clarel_tf.config import Config as Config
+    from clarel_tf.config import LossConfig as LossConfig
+    from clarel_tf.config import ModelConfig as ModelConfig
+    from clarel_tf.config import TrainingConfig as TrainingConfig
+    from clarel_tf.data.loading import class_names as class_names
+    from clarel_tf.data.loading import get_builder as get_builder
+    from clarel_tf.data.loading import load_splits as load_splits
+    from clarel_tf.data.split import Split as Split
+    from clarel_tf.errors import ClarelError as ClarelError
+    from clarel_tf.experiments.experiment import run_experiment as run_experiment
+    from clarel_tf.models.clarel import Clarel as Clarel
+    from clarel_tf.models.distances import pairwise_distances_numpy as pairwise_distances_numpy
+    from clarel_tf.models.ensemble import Ensemble as Ensemble
+    from clarel_tf.models.saving import load_model as load_model
+    from clarel_tf.models.vocabulary import build_vocabulary as build_vocabulary
+    from clarel_tf.presets import preset as preset
+    from clarel_tf.serving.calls import ServingError as ServingError
+    from clarel_tf.serving.client import ServingClient as ServingClient
+    from clarel_tf.serving.client import connect as connect
+    from clarel_tf.serving.export import export_run as export_run
+    from clarel_tf.serving.local import LocalTransport as LocalTransport
 
 __version__ = "0.2.0"
 
@@ -14,11 +37,17 @@ _HOME_OF_NAME = {
     "ClarelError": "clarel_tf.errors",
     "Config": "clarel_tf.config",
     "Ensemble": "clarel_tf.models.ensemble",
+    "LocalTransport": "clarel_tf.serving.local",
     "LossConfig": "clarel_tf.config",
     "ModelConfig": "clarel_tf.config",
+    "ServingClient": "clarel_tf.serving.client",
+    "ServingError": "clarel_tf.serving.calls",
+    "Split": "clarel_tf.data.split",
     "TrainingConfig": "clarel_tf.config",
     "build_vocabulary": "clarel_tf.models.vocabulary",
     "class_names": "clarel_tf.data.loading",
+    "connect": "clarel_tf.serving.client",
+    "export_run": "clarel_tf.serving.export",
     "get_builder": "clarel_tf.data.loading",
     "load_model": "clarel_tf.models.saving",
     "load_splits": "clarel_tf.data.loading",

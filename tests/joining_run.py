@@ -12,8 +12,8 @@ from clarel_tf.errors import ClarelError
 def main(what: str, software: str = "") -> None:
     if what == "meet":
         from clarel_tf.training.distributed.join_watch import watched
-        from clarel_tf.training.distributed.rendezvous import meet
         from clarel_tf.training.distributed.tf_config import read_tf_config
+        from clarel_tf.training.distributed.worker_startup import meet
 
         addresses, own = read_tf_config()
         print("here", flush=True)

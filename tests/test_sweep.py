@@ -176,3 +176,11 @@ def test_figures_that_were_not_drawn_anew_are_removed(tmp_path):
     remove_figures(tmp_path, ["alpha.png", "kappa.png"])
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"alpha.png", "kappa.png", "mine.png", "sweep.csv"}
+
+
+def test_other_settings_are_not_pooled_as_if_they_were_repeats():
+    rows = [row(40.0, embedding_size=16), row(60.0, embedding_size=64)]
+    table = ablation_table(rows, Config(), ["embedding_size"])
+    assert "| alpha | lambda | kappa | embedding_size | runs |" in table
+    assert "| chosen | 0.5 | 0.5 | 16 | 1 | 50.0 | 50.0 | 40.0 |" in table
+    assert "| chosen | 0.5 | 0.5 | 64 | 1 | 50.0 | 50.0 | 60.0 |" in table

@@ -132,11 +132,14 @@ def finished_run(run_dir: str | None) -> tuple[RunFolder, Config]:
     return folder, Config.from_dict(checksums.read_json(folder.config_path, BEGIN_ANEW))
 
 
-def run(main: Callable[[], None], about: str) -> None:
+def run(
+    main: Callable[[], None], about: str, when_stopped: str = "nothing was left half-written"
+) -> None:
     """Parses the flags and calls `main`; a user's mistake is one line on stderr and exit code 1.
 
     Args:
       about: what the program does, for --help.
+      when_stopped: what Ctrl-C leaves behind, for the message.
     """
 
     def parse(argv: list[str]) -> list[str]:
@@ -156,10 +159,13 @@ def run(main: Callable[[], None], about: str) -> None:
         logging.set_verbosity(logging.WARNING)
         try:
             main()
+            sys.stdout.flush()
         except ClarelError as error:
             _fail(str(error))
         except KeyboardInterrupt:
-            _fail("stopped; the same command goes on from the last checkpoint", code=130)
+            _fail(f"stopped; {when_stopped}", code=130)
+        except BrokenPipeError:  # `| head` has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except Exception as error:
             # A disk that is full or not ours is no bug, wherever it shows.
             if (trouble := disk_trouble(error)) is None:
@@ -181,7 +187,8 @@ def start_tensorflow(use_devices: bool = True) -> None:
     keep_few_kernels()
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    # What is an error for us comes as an exception as well.
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     real_stderr = os.dup(2)
     with tempfile.TemporaryFile() as aside:
         os.dup2(aside.fileno(), 2)
@@ -216,7 +223,9 @@ def help_text(about: str) -> str:
         if has_settings and name in fields:
             section, field = fields[name]
             default, title = field.default, _TITLES[section]
-        elif _is_foreign(name) or (has_settings and name == "config"):
+        elif has_settings and name == "config":
+            title = _TITLES[""]
+        elif _is_foreign(name):
             continue
         groups[title].append(_flag_help(name, flag, default))
     body = [f"{title}\n" + "\n".join(rows) for title, rows in groups.items() if rows]

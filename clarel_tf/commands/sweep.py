@@ -133,7 +133,7 @@ def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
     if flags.FLAGS.validation_only:
         name, table = "validation.md", sweep_report.settings_table(rows, keys)
     else:
-        name, table = "ablation.md", sweep_report.ablation_table(rows, base)
+        name, table = "ablation.md", sweep_report.ablation_table(rows, base, keys)
     files.write_text(sweep_dir / name, table)
     print(f"\n{table}\nWritten: {sweep_dir}/sweep.csv, {name} and the figures beside it")
 
@@ -141,7 +141,7 @@ def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
 def run() -> None:
     """The console command."""
     define_flags()
-    cli.run(main, __doc__.splitlines()[0])
+    cli.run(main, __doc__.splitlines()[0], "the same command goes on from the last checkpoint")
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def main() -> None:
 def run() -> None:
     """The console command."""
     define_flags()
-    cli.run(main, __doc__.splitlines()[0])
+    cli.run(main, __doc__.splitlines()[0], "the same command goes on from the last checkpoint")
 
 
 if __name__ == "__main__":

@@ -45,20 +45,25 @@ def _repetition(row: dict) -> tuple:
     return tuple(row.get(key) for key in REPEATED)
 
 
-def ablation_table(rows: list[dict], base: Config) -> str:
-    """Markdown: the rows of the paper's ablation that the sweep has, beside the published ones."""
+def ablation_table(rows: list[dict], base: Config, keys: Sequence[str] = ()) -> str:
+    """Markdown: u, s and H of every group of settings, beside the paper's ablation.
+
+    Args:
+      keys: the settings that are compared; lambda and kappa are shown in any case.
+    """
     full = [{"lambda_": base.loss.lambda_, "kappa": base.loss.kappa, **row} for row in rows]
-    lines = [
-        "| alpha | lambda | kappa | runs | u | s | H | published u | s | H |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for group in averaged(full, ["lambda_", "kappa"]):
+    others = [key for key in keys if key not in ("lambda_", "kappa")]
+    names = ["alpha", "lambda", "kappa", *(key.rstrip("_") for key in others), "runs"]
+    names += ["u", "s", "H", "published u", "s", "H"]
+    lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
+    for group in averaged(full, ["lambda_", "kappa", *others]):
         for with_alpha, suffix in ((False, "0"), (True, "")):
             ours = " | ".join(_with_interval(group[f"{key}{suffix}"]) for key in "ush")
             row = published.find(base.dataset, with_alpha, group["lambda_"], group["kappa"])
             theirs = f"{row.u} | {row.s} | {row.h}" if row else " |  | "
             name = "chosen" if with_alpha else "0"
-            settings = f"{group['lambda_']} | {group['kappa']} | {group['runs']}"
+            values = [group[key] for key in ("lambda_", "kappa", *others, "runs")]
+            settings = " | ".join(map(str, values))
             lines.append(f"| {name} | {settings} | {ours} | {theirs} |")
     return "\n".join(lines) + "\n"
 

@@ -18,9 +18,9 @@ import tensorflow as tf
 from clarel_tf.errors import ClarelError
 from clarel_tf.models.replicas import sum_over_replicas
 from clarel_tf.training.distributed.join_watch import watched
-from clarel_tf.training.distributed.rendezvous import meet
 from clarel_tf.training.distributed.source_hash import software
 from clarel_tf.training.distributed.tf_config import read_tf_config
+from clarel_tf.training.distributed.worker_startup import meet
 
 # What TensorFlow raises on the others when a worker ends, is stopped or cannot be reached.
 _OF_OTHER_WORKERS = (

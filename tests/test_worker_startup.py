@@ -12,8 +12,8 @@ import time
 import pytest
 
 from clarel_tf.errors import ClarelError
-from clarel_tf.training.distributed.rendezvous import meet
 from clarel_tf.training.distributed.source_hash import differences, source_hash
+from clarel_tf.training.distributed.worker_startup import meet
 from tests.workers import TESTS, ended_after, error_line, free_addresses, processes, start_worker
 
 SCRIPT = TESTS / "joining_run.py"
