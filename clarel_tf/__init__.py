@@ -7,15 +7,23 @@ TensorFlow.
 import importlib
 from typing import Any
 
+from clarel_tf import registration
+
 __version__ = "0.1.0"
 
+registration.register()
+
 _HOME_OF_NAME = {
+    "CaptionTower": "clarel_tf.models.caption_tower",
     "Clarel": "clarel_tf.models.clarel",
     "ClarelError": "clarel_tf.errors",
     "Config": "clarel_tf.config",
     "Ensemble": "clarel_tf.models.ensemble",
+    "FeatureTower": "clarel_tf.models.feature_tower",
+    "ImageTower": "clarel_tf.models.towers",
     "LossConfig": "clarel_tf.config",
     "ModelConfig": "clarel_tf.config",
+    "TextTower": "clarel_tf.models.towers",
     "TrainingConfig": "clarel_tf.config",
     "build_vocabulary": "clarel_tf.models.vocabulary",
     "class_names": "clarel_tf.data.loading",
@@ -25,6 +33,7 @@ _HOME_OF_NAME = {
     "pairwise_distances_numpy": "clarel_tf.models.distances",
     "preset": "clarel_tf.presets",
     "run_experiment": "clarel_tf.experiments.experiment",
+    "standard_towers": "clarel_tf.models.standard_towers",
 }
 __all__ = ["__version__", *sorted(_HOME_OF_NAME)]
 
