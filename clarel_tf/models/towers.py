@@ -80,7 +80,7 @@ class TextTower(keras.layers.Layer):
         def tokenize(self, texts):
             words = tf.strings.split(texts)
             ids = tf.strings.to_hash_bucket_fast(words, self.buckets)
-            ids = tf.cast(ids.to_tensor(-2, [None, self.max_tokens]), tf.int32) + 2
+            ids = tf.cast(ids.to_tensor(-2, shape=[None, self.max_tokens]), tf.int32) + 2
             is_empty = ids[:, :1] == self.padding_id
             return tf.concat([tf.where(is_empty, self.unknown_id, ids[:, :1]), ids[:, 1:]], 1)
 

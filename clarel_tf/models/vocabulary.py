@@ -89,6 +89,11 @@ def tokenize_captions(captions: Sequence[Sequence[bytes]], tower: TextTower) -> 
     for start in range(0, len(flat), 10_000):
         block = tf.constant(flat[start : start + 10_000], tf.string)
         blocks.append(tower.tokenize(block).numpy())
+        if blocks[-1].shape[1:] != (tower.max_tokens,):
+            raise ClarelError(
+                f"{type(tower).__name__}.tokenize must give {tower.max_tokens} ids (max_tokens) a "
+                f"sentence, not {list(blocks[-1].shape[1:])}"
+            )
     counts = [len(of_instance) for of_instance in captions]
     return TokenizedCaptions(np.concatenate(blocks), np.repeat(np.arange(len(captions)), counts))
 
