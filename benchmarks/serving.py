@@ -25,8 +25,8 @@ from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.standard_towers import standard_towers
 from clarel_tf.serving.export import write_saved_model
 from clarel_tf.serving.signatures import (
-    Calibration,
     PrototypeClassifier,
+    Selected,
     embed_images,
     embed_texts,
 )
@@ -157,7 +157,7 @@ def classifiers(
             prototypes,
             [f"class {i}" for i in range(size)],
             np.arange(size) % 4 > 0,
-            Calibration(0.02, 1.0, 100.0),
+            Selected(0.02, 1.0, 100.0),
         )
         path = folder / f"classifier_{size}"
         write_saved_model(path, {"serving_default": (classifier.classify, [features])}, None)
