@@ -4,6 +4,9 @@ A tower of one's own is a subclass of `ImageTower` or `TextTower`, registered wi
 saved model can be loaded. Training, evaluation, saving and export ask for nothing else than what
 stands here. Variables are made in `__init__` or in `build`, which is called once with the shape of
 the input: (None, input_size) or (None, max_tokens).
+
+On several devices a tower sees the rows of its replica alone. `replicas.RowDropout` draws as one
+device would; a batch norm has to add up over replicas with `replicas.sum_over_replicas`.
 """
 
 from collections.abc import Sequence
