@@ -35,7 +35,7 @@ import tensorflow_datasets as tfds
 from clarel_tf.data import loading as dataset_loading
 from clarel_tf.experiments import training_phase as phase
 from clarel_tf import presets
-from clarel_tf.training.loop import loop as training
+from clarel_tf.training import loop as training
 from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.models.vocabulary import build_vocabulary
 tfds.disable_progress_bar()
@@ -55,7 +55,7 @@ class Clock(keras.callbacks.Callback):
 
 model.compile(optimizer=training.make_optimizer(settings.training), jit_compile=False)
 batches = training.training_batches(
-    split, classes, model.tokenizer, batch_size=settings.training.batch_size,
+    split, classes, model.text_tower, batch_size=settings.training.batch_size,
     captions=settings.training.captions, seed=0, first_step=0, steps=1)
 model.fit(batches, epochs=1, steps_per_epoch=1, verbose=0, shuffle=False,
     callbacks=[Clock()])
@@ -96,7 +96,7 @@ def pipeline(rounds: int, steps: int) -> dict[str, dict[str, float]]:
     fed = training_batches(
         split,
         np.arange(paper_step.CLASSES),
-        model.tokenizer,
+        model.text_tower,
         batch_size=paper_step.INSTANCES,
         captions=0,
         seed=0,

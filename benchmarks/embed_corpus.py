@@ -30,7 +30,7 @@ def main() -> None:
     corpus = load_corpus(arguments.captions)
     model = paper_step.make_model(corpus.words)
     started = time.perf_counter()
-    token_ids = tokenize_captions([corpus.sentences], model.tokenizer).token_ids
+    token_ids = tokenize_captions([corpus.sentences], model.text_tower).token_ids
     tokenizing = time.perf_counter() - started
     plain = PlainTextTower(model.text_tower)
     spec = tf.TensorSpec([None, token_ids.shape[1]], tf.int32)

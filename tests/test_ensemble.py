@@ -69,7 +69,7 @@ def test_a_trained_run_is_not_replaced_by_an_ensemble(finished_run, splits, smal
 
 
 def test_models_of_other_words_or_classes_are_refused(members, splits, small_config):
-    support, words = splits["trainval"], members[0].vocabulary
+    support, words = splits["trainval"], members[0].text_tower.vocabulary
     for other, what in (
         (build_model(small_config, words[:-1], support, num_classes=6), "words"),
         (build_model(small_config, words, support, num_classes=5), "number of classes"),

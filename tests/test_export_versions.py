@@ -199,7 +199,7 @@ def test_an_export_from_before_there_were_ids_is_served(exported_run, finished_r
     model = load_model(finished_run / "model.keras")
 
     def embed(text):
-        return {"embedding": model.text_tower(model.tokenizer(text))}
+        return {"embedding": model.text_tower(model.text_tower.tokenize(text))}
 
     signature = [tf.TensorSpec([None], tf.string, "text")]
     path = tmp_path / "text_embedder" / "1"

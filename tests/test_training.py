@@ -10,7 +10,8 @@ import pytest
 from clarel_tf.config import Config, TrainingConfig
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiments.training_phase import build_model, phase_config
-from clarel_tf.models.vocabulary import Tokenizer, build_vocabulary
+from clarel_tf.models.caption_tower import CaptionTower
+from clarel_tf.models.vocabulary import build_vocabulary
 from clarel_tf.training.batches import training_batches
 from clarel_tf.training.checkpoints import CheckpointFolder
 from clarel_tf.training.history import HISTORY_COLUMNS, read_history
@@ -114,7 +115,7 @@ def first_steps(split, settings, seed: int) -> np.ndarray:
     batches = training_batches(
         split,
         np.unique(split.labels),
-        Tokenizer(["a"], 8),
+        CaptionTower(["a"], 8),
         batch_size=settings.batch_size,
         captions=settings.captions,
         seed=seed,

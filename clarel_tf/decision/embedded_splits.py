@@ -47,7 +47,7 @@ def embed_captions(
     )
     with progress:
         for start in range(0, len(flat), block):
-            token_ids = tokenize_captions([flat[start : start + block]], model.tokenizer).token_ids
+            token_ids = tokenize_captions([flat[start : start + block]], model.text_tower).token_ids
             yield model.embed_token_ids(token_ids), instances[start : start + block]
             progress.update(len(token_ids))
 

@@ -51,7 +51,7 @@ def evaluate_fully(
     caption_labels = np.concatenate(
         [np.repeat(split.labels, [len(own) for own in split.captions]) for split in order]
     )
-    width = model.model_settings.embedding_size
+    width = model.embedding_size
     draws = CaptionDraws(caption_labels, classes, width, seed=seed)
     few = CaptionDraws(caption_labels, classes, width, seed=seed, counts=SENTENCE_COUNTS)
     scatter = CaptionScatter()

@@ -13,7 +13,7 @@ from clarel_tf.evaluation.selection import calibrate
 from clarel_tf.experiments.final_test import measure_once
 from clarel_tf.experiments.kept_vectors import keep_vectors
 from clarel_tf.experiments.run_folder import MAKE_AGAIN, RunFolder
-from clarel_tf.experiments.training_phase import phase_config, train_phase
+from clarel_tf.experiments.training_phase import MakeTowers, phase_config, train_phase
 from clarel_tf.models.clarel import Clarel
 from clarel_tf.storage import checksums, files
 from clarel_tf.training.distributed.distribution import Distribution
@@ -26,6 +26,7 @@ def run_experiment(
     class_names: Sequence[str] | None = None,
     restart: bool = False,
     distribution: Distribution | None = None,
+    make_towers: MakeTowers | None = None,
 ) -> dict[str, Any]:
     """Runs what is still to be done of the experiment in `run_dir` and returns `results.json`.
 
@@ -33,8 +34,11 @@ def run_experiment(
       class_names: by label, for the report; numbers if not given.
       restart: move a run that is there aside instead of going on with it.
       distribution: the devices to train on, seen from the chief; the default is one device.
+      make_towers: a function of (config, training split, its vocabulary, its word vectors or None)
+        that gives the image tower and the text tower of a fresh model, see `models.towers`. The
+        default makes the towers of the paper by the settings of `config.model`.
     """
-    run = opened_run(run_dir, config, splits, restart, distribution)
+    run = opened_run(run_dir, config, splits, restart, distribution, make_towers=make_towers)
     with run as (folder, splits, fingerprints):
         is_done = folder.results_path.exists()
         if distribution:
@@ -43,9 +47,11 @@ def run_experiment(
         if is_done:
             print(f"The run in {folder.path} is finished already; --restart would run it again.")
             return checksums.read_json(folder.results_path, MAKE_AGAIN)
-        calibration = _calibration(folder, config, splits, distribution)
+        calibration = _calibration(folder, config, splits, distribution, make_towers)
         names = class_names or default_class_names(splits)
-        return _test(folder, config, splits, calibration, names, fingerprints, distribution)
+        return _test(
+            folder, config, splits, calibration, names, fingerprints, distribution, make_towers
+        )
 
 
 def run_validation(
@@ -54,6 +60,7 @@ def run_validation(
     run_dir: str | Path,
     restart: bool = False,
     distribution: Distribution | None = None,
+    make_towers: MakeTowers | None = None,
 ) -> dict[str, Any]:
     """The first half of the experiment: settings can be compared and no test image is looked at.
 
@@ -62,24 +69,29 @@ def run_validation(
     Returns:
       what `calibrate` chose, and the measures on the validation splits that it was chosen by.
     """
-    run = opened_run(run_dir, config, splits, restart, distribution)
+    run = opened_run(run_dir, config, splits, restart, distribution, make_towers=make_towers)
     with run as (folder, splits, fingerprints):
         if distribution:
             left = [not folder.calibration_path.exists(), False]
             _agree_on_phases(config, splits, fingerprints, left, distribution)
-        return _calibration(folder, config, splits, distribution)
+        return _calibration(folder, config, splits, distribution, make_towers)
 
 
-def follow_experiment(config: Config, splits: dict[str, Split], distribution: Distribution) -> None:
+def follow_experiment(
+    config: Config,
+    splits: dict[str, Split],
+    distribution: Distribution,
+    make_towers: MakeTowers | None = None,
+) -> None:
     """The part of a worker that is not the chief: it trains along, and writes nothing."""
     distribution.check_batch_size(config.training.batch_size)
     splits = apply_protocol(splits, config.protocol, config.class_division)
-    fingerprints = data_fingerprints(config, splits)
+    fingerprints = data_fingerprints(config, splits) | _towers_by_name(make_towers)
     left = _agree_on_phases(config, splits, fingerprints, [False, False], distribution)
     for split, is_left in zip(("train", "trainval"), left, strict=True):
         if is_left:
             phase = phase_config(config, splits, split)
-            train_phase(phase, splits[split], None, split, distribution)
+            train_phase(phase, splits[split], None, split, distribution, make_towers=make_towers)
 
 
 def _agree_on_phases(
@@ -104,6 +116,7 @@ def opened_run(
     restart: bool = False,
     distribution: Distribution | None = None,
     made_of: dict[str, Any] | None = None,
+    make_towers: MakeTowers | None = None,
 ) -> Iterator[tuple[RunFolder, dict[str, Split], dict[str, Any]]]:
     """The folder of the run, held against others; its splits by protocol; their fingerprints.
 
@@ -117,6 +130,7 @@ def opened_run(
         splits = apply_protocol(splits, config.protocol, config.class_division)
         if made_of is None:
             fingerprints = data_fingerprints(config, splits, folder)
+            fingerprints |= _towers_by_name(make_towers)
         else:
             fingerprints = split_fingerprints(splits) | made_of
         folder.begin_with(fingerprints)
@@ -124,7 +138,11 @@ def opened_run(
 
 
 def _calibration(
-    folder: RunFolder, config: Config, splits: dict[str, Split], distribution: Distribution | None
+    folder: RunFolder,
+    config: Config,
+    splits: dict[str, Split],
+    distribution: Distribution | None,
+    make_towers: MakeTowers | None,
 ) -> dict[str, Any]:
     """What is chosen with a model of the training split; trains that first if need be."""
     if not folder.calibration_path.exists():
@@ -137,6 +155,7 @@ def _calibration(
             distribution,
             looking_at,
             _kept_vectors(folder, config, splits),
+            make_towers,
         )
         chosen = calibrate(model, *looking_at, RuleSettings.of(vars(config)))
         checksums.write_json(folder.calibration_path, chosen)
@@ -151,6 +170,7 @@ def _test(
     class_names: Sequence[str],
     fingerprints: dict[str, Any],
     distribution: Distribution | None,
+    make_towers: MakeTowers | None,
 ) -> dict[str, Any]:
     """Trains on trainval, measures on the test splits, and writes what came out."""
     final = phase_config(config, splits, "trainval")
@@ -161,6 +181,7 @@ def _test(
         "2/2 trainval",
         distribution,
         kept_vectors=_kept_vectors(folder, config, splits),
+        make_towers=make_towers,
     )
     about = {
         "seed": config.seed,
@@ -189,6 +210,13 @@ def data_fingerprints(
     return fingerprints
 
 
+def _towers_by_name(make_towers: MakeTowers | None) -> dict[str, Any]:
+    """What says that a run has towers of its own: the function that makes them, by name."""
+    if make_towers is None:
+        return {}
+    return {"towers": getattr(make_towers, "__qualname__", type(make_towers).__qualname__)}
+
+
 def split_fingerprints(splits: dict[str, Split]) -> dict[str, Any]:
     """The fingerprints of each split, by its name."""
     return {name: split.fingerprints() for name, split in splits.items()}
@@ -212,7 +240,7 @@ def default_class_names(splits: dict[str, Split]) -> list[str]:
 def _word_vector_report(config: Config, model: Clarel) -> dict[str, Any]:
     return {
         "file": Path(config.word_vectors).name or None,
-        "frozen": model.frozen_words,
-        "words": len(model.vocabulary),
+        "frozen": model.text_tower.frozen_words,
+        "words": len(model.text_tower.vocabulary),
         "missing": model.words_without_vector,
     }

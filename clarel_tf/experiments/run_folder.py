@@ -118,6 +118,12 @@ class RunFolder:
           fingerprints: of the splits by name, and of whatever else the result depends on.
         """
         if self._data_path.exists():
+            before, now = self.fingerprints().get("towers"), fingerprints.get("towers")
+            if before != now:
+                raise ClarelError(
+                    f"the run in {self.path} began with make_towers={before}, now it is {now}; "
+                    "name a new run_dir, or restart it"
+                )
             self.check_data(fingerprints)
         else:
             checksums.write_json(self._data_path, fingerprints)

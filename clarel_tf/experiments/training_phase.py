@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
@@ -11,16 +12,22 @@ import numpy as np
 from clarel_tf.config import Config
 from clarel_tf.data.split import Split
 from clarel_tf.decision.rule import RuleSettings
+from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.selection import validation_scores
 from clarel_tf.experiments.kept_vectors import read_kept_vectors
 from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.models.saving import load_model
+from clarel_tf.models.standard_towers import standard_towers
+from clarel_tf.models.towers import ImageTower, TextTower
 from clarel_tf.models.vocabulary import build_vocabulary, load_vocabulary, save_vocabulary
 from clarel_tf.storage import checksums, files
 from clarel_tf.storage.word_vectors import WordVectors, load_word_vectors
 from clarel_tf.training.distributed.distribution import Distribution
 from clarel_tf.training.loop import train
+
+# (config, training split, its vocabulary, the vectors of that or None) -> the two towers.
+MakeTowers = Callable[[Config, Split, list[str], WordVectors | None], tuple[ImageTower, TextTower]]
 
 
 def phase_config(config: Config, splits: dict[str, Split], split: str) -> Config:
@@ -43,6 +50,7 @@ def train_phase(
     distribution: Distribution | None,
     looking_at: tuple | None = None,
     kept_vectors: Path | None = None,
+    make_towers: MakeTowers | None = None,
 ) -> Clarel:
     """Trains a new model on `split`, or goes on with the one in `folder`.
 
@@ -50,6 +58,7 @@ def train_phase(
       folder: None for a worker that is not the chief.
       looking_at: the splits for `validation_scores`, if the config asks for its curve.
       kept_vectors: the word vectors that the run has kept, if it uses any.
+      make_towers: makes the towers of a fresh model; `towers_from_config` if not given.
     """
     keras.utils.set_random_seed(config.seed)
     classes = np.unique(split.labels)
@@ -63,7 +72,7 @@ def train_phase(
         if distribution:
             distribution.from_chief([config.training.steps])
         return model
-    model = build_model(config, vocabulary, split, len(classes), vectors)
+    model = build_model(config, vocabulary, split, len(classes), vectors, make_towers)
     evaluate = None
     if looking_at and config.training.evaluate_every:
         evaluate = functools.partial(
@@ -124,8 +133,26 @@ def build_model(
     split: Split,
     num_classes: int,
     vectors: WordVectors | None = None,
+    make_towers: MakeTowers | None = None,
 ) -> Clarel:
     """A fresh model for `split`, with the vectors of its words if there are any."""
+    towers = (make_towers or towers_from_config)(config, split, vocabulary, vectors)
+    for tower in towers:
+        _refuse_unregistered(tower)
+    model = Clarel(*towers, num_classes, config.loss)
+    model.words_without_vector = len(vectors.missing) if vectors else 0
+    return model
+
+
+def towers_from_config(
+    config: Config, split: Split, vocabulary: list[str], vectors: WordVectors | None
+) -> tuple[ImageTower, TextTower]:
+    """The standard towers for the features and the words of `split`, as the config asks for them.
+
+    Args:
+      vocabulary: the words that the text tower knows.
+      vectors: of these words; None lets the model learn its own.
+    """
     settings = config.model
     if vectors is not None:
         settings = dataclasses.replace(settings, word_size=vectors.matrix.shape[1])
@@ -136,15 +163,22 @@ def build_model(
         )
     else:
         print(f"Word vectors: none given, {len(vocabulary)} word embeddings are learned")
-    model = Clarel(
+    image_tower, text_tower = standard_towers(
+        settings,
         vocabulary,
-        feature_size=split.image_features.shape[1],
-        num_classes=num_classes,
-        model=settings,
-        loss=config.loss,
+        split.image_features.shape[1],
         frozen_words=vectors is not None and not settings.tune_word_vectors,
     )
     if vectors is not None:
-        model.text_tower.set_word_vectors(vectors.matrix)
-    model.words_without_vector = len(vectors.missing) if vectors else 0
-    return model
+        text_tower.set_word_vectors(vectors.matrix)
+    return image_tower, text_tower
+
+
+def _refuse_unregistered(tower: keras.layers.Layer) -> None:
+    """A model with a class that Keras cannot find again would be trained and never loaded."""
+    kind = type(tower)
+    if keras.saving.get_registered_object(keras.saving.get_registered_name(kind)) is not kind:
+        raise ClarelError(
+            f"Keras does not know the tower class {kind.__name__}, so a saved model could not be "
+            "loaded; put @keras.saving.register_keras_serializable() above the class"
+        )

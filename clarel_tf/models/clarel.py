@@ -1,21 +1,19 @@
-"""`Clarel`: the two towers, their classification heads, and one training step."""
+"""`Clarel`: two towers, a classification head for each, and one training step."""
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from clarel_tf.config import LossConfig, ModelConfig
+from clarel_tf.config import LossConfig
+from clarel_tf.errors import ClarelError
 from clarel_tf.models import losses
 from clarel_tf.models.distances import pairwise_distances
 from clarel_tf.models.embedder import Embedder
-from clarel_tf.models.image_tower import ImageTower
 from clarel_tf.models.losses import METRICS
 from clarel_tf.models.replicas import gather_rows, own_rows, replica_count
-from clarel_tf.models.text_tower import TextTower
-from clarel_tf.models.vocabulary import Tokenizer
+from clarel_tf.models.towers import ImageTower, TextTower
 
 Batch = dict[str, tf.Tensor]
 
@@ -26,68 +24,69 @@ class Clarel(Embedder):
 
     A batch is a dict:
       image_features: float32 [B, D].
-      token_ids: int32 [B, K, T], K captions of T tokens, padded with 0; an instance with fewer
-        than K captions has rows of zeros.
+      token_ids: int32 [B, K, T], K captions as the text tower tokenises them; an instance with
+        fewer than K captions has rows of padding.
       label: int32 [B], index among the C classes of the heads.
+
+    Example:
+
+    ```python
+    settings = ModelConfig(embedding_size=16, word_size=8, filters=(8, 8), lstm_units=8)
+    towers = standard_towers(settings, ["a", "red", "blue", "bird"], feature_size=4)
+    model = Clarel(*towers, num_classes=2)
+    model.compile(optimizer="adam")
+    captions = tf.constant(["a red bird", "a blue bird"])
+    batch = {
+        "image_features": tf.constant([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]),
+        "token_ids": model.text_tower.tokenize(captions)[:, tf.newaxis],
+        "label": tf.constant([0, 1]),
+    }
+    model.fit(tf.data.Dataset.from_tensors(batch), epochs=2, verbose=0)
+    model.embed_images(batch["image_features"])  # float32 [2, 16]
+    model.embed_texts(["a red bird", "a green bird"])  # float32 [2, 16]
+    ```
     """
 
     def __init__(
         self,
-        vocabulary: Sequence[str],
-        feature_size: int,
+        image_tower: ImageTower,
+        text_tower: TextTower,
         num_classes: int,
-        model: ModelConfig | dict[str, Any] = ModelConfig(),
-        loss: LossConfig | dict[str, Any] = LossConfig(),
-        frozen_words: bool = False,
+        loss: LossConfig = LossConfig(),
         **kwargs,
     ):
         """Builds all weights at once: every size is known here.
 
         Args:
-          vocabulary: words, as `build_vocabulary` returns them.
-          feature_size: D, width of the image features.
+          image_tower, text_tower: layers that keep the contract of `clarel_tf.models.towers`, built
+            or not; `standard_towers` makes those of the paper.
           num_classes: C, classes of the training split.
-          model, loss: settings, as dataclasses or as their dicts.
-          frozen_words: keep word vectors as they are set (`text_tower.set_word_vectors`).
+          loss: what the losses are and how they are mixed.
         """
         kwargs.setdefault("name", "clarel")
         super().__init__(**kwargs)
-        settings = model if isinstance(model, ModelConfig) else ModelConfig(**model)
-        self.vocabulary = list(vocabulary)
-        self.feature_size, self.num_classes = feature_size, num_classes
-        self.frozen_words = frozen_words
-        self.model_settings = settings
-        self.loss_settings = loss if isinstance(loss, LossConfig) else LossConfig(**loss)
-
-        self.tokenizer = Tokenizer(self.vocabulary, settings.max_tokens, name="tokenizer")
-        self.text_tower = TextTower(
-            vocabulary_size=len(self.vocabulary),
-            word_size=settings.word_size,
-            filters=settings.filters,
-            lstm_units=settings.lstm_units,
-            embedding_size=settings.embedding_size,
-            dropout=settings.text_dropout,
-            train_words=not frozen_words,
-            momentum=settings.batch_norm_momentum,
-            epsilon=settings.batch_norm_epsilon,
-            l2=settings.l2,
-            pooling=settings.text_pooling,
-            name="text_tower",
-        )
-        self.image_tower = ImageTower(
-            settings.embedding_size,
-            settings.image_dropout,
-            settings.feature_power,
-            name="image_tower",
-        )
+        if image_tower.embedding_size != text_tower.embedding_size:
+            raise ClarelError(
+                f"the towers have no joint space: the image tower embeds in "
+                f"{image_tower.embedding_size} dimensions, the text tower in "
+                f"{text_tower.embedding_size}"
+            )
+        self.num_classes, self.loss_settings = num_classes, loss
+        # The text tower first: checkpoints name variables by their position.
+        self.text_tower = text_tower
+        self.image_tower = image_tower
         self.text_classifier = keras.layers.Dense(num_classes, name="text_classifier")
         self.image_classifier = keras.layers.Dense(num_classes, name="image_classifier")
         self._averages = {name: keras.metrics.Mean(name=name) for name in METRICS}
 
-        self.text_tower.build()
-        self.image_tower.build((None, feature_size))
-        for classifier in (self.text_classifier, self.image_classifier):
-            classifier.build((None, settings.embedding_size))
+        for layer, width in (
+            (text_tower, text_tower.max_tokens),
+            (image_tower, image_tower.input_size),
+            (self.text_classifier, text_tower.embedding_size),
+            (self.image_classifier, image_tower.embedding_size),
+        ):
+            if not layer.built:
+                layer.build((None, width))
         self.built = True
         self.compile_embedders()
 
@@ -172,13 +171,26 @@ class Clarel(Embedder):
     def metrics(self) -> list[keras.metrics.Metric]:
         return list(self._averages.values())
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
-            "vocabulary": self.vocabulary,
-            "feature_size": self.feature_size,
+            "image_tower": keras.saving.serialize_keras_object(self.image_tower),
+            "text_tower": keras.saving.serialize_keras_object(self.text_tower),
             "num_classes": self.num_classes,
-            "model": dataclasses.asdict(self.model_settings),
             "loss": dataclasses.asdict(self.loss_settings),
-            "frozen_words": self.frozen_words,
             "name": self.name,
         }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Clarel":
+        """The model that `get_config` describes, with fresh weights."""
+        if "text_tower" not in config:
+            raise ClarelError(
+                "the model was saved by an earlier version, in which it made its towers itself; "
+                "delete the file, and results.json if that is beside it: the training command "
+                "writes them again from the last checkpoint"
+            )
+        towers = {
+            name: keras.saving.deserialize_keras_object(config[name])
+            for name in ("image_tower", "text_tower")
+        }
+        return cls(**{**config, **towers, "loss": LossConfig(**config["loss"])})

@@ -6,29 +6,32 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from clarel_tf.config import ModelConfig
 from clarel_tf.errors import ClarelError
-from clarel_tf.models.vocabulary import Tokenizer
+from clarel_tf.models.towers import ImageTower, TextTower
 
 
 class Embedder(keras.Model):
     """Two towers and an image head; whoever makes them calls `compile_embedders` at the end.
 
     Attributes:
-      feature_size: D, width of the image features.
-      model_settings: of these `embedding_size`, E, and `max_tokens`, T, are looked at.
-      tokenizer: string [N] -> int32 [N, T].
       image_tower: float32 [B, D] -> float32 [B, E].
-      text_tower: int32 [N, T] -> float32 [N, E].
+      text_tower: string [N] -> int32 [N, T] -> float32 [N, E].
       image_classifier: float32 [B, E] -> float32 [B, K], logits of the K classes of the training.
     """
 
-    feature_size: int
-    model_settings: ModelConfig
-    tokenizer: Tokenizer
-    image_tower: keras.layers.Layer
-    text_tower: keras.layers.Layer
+    image_tower: ImageTower
+    text_tower: TextTower
     image_classifier: keras.layers.Dense
+
+    @property
+    def feature_size(self) -> int:
+        """D, width of the image features."""
+        return self.image_tower.input_size
+
+    @property
+    def embedding_size(self) -> int:
+        """E, width of the joint space."""
+        return self.image_tower.embedding_size
 
     def embed_images(self, image_features: np.ndarray, batch_size: int = 1024) -> np.ndarray:
         """Image features, [N, D] -> embeddings, float32 [N, E]."""
@@ -57,15 +60,16 @@ class Embedder(keras.Model):
     def compile_embedders(self) -> None:
         """One graph for every kind of input, whatever the size of the batch."""
         features = tf.TensorSpec([None, self.feature_size], tf.float32)
-        tokens = tf.TensorSpec([None, self.model_settings.max_tokens], tf.int32)
+        tokens = tf.TensorSpec([None, self.text_tower.max_tokens], tf.int32)
         self._embed_image_batch = tf.function(self.image_tower.__call__, [features])
         self._embed_token_batch = tf.function(self.text_tower.__call__, [tokens])
         self._embed_text_batch = tf.function(
-            lambda texts: self.text_tower(self.tokenizer(texts)), [tf.TensorSpec([None], tf.string)]
+            lambda texts: self.text_tower(self.text_tower.tokenize(texts)),
+            [tf.TensorSpec([None], tf.string)],
         )
 
     def _in_batches(self, embed: Callable, inputs: np.ndarray, batch_size: int) -> np.ndarray:
-        blocks = [np.zeros((0, self.model_settings.embedding_size), np.float32)]
+        blocks = [np.zeros((0, self.embedding_size), np.float32)]
         for start in range(0, len(inputs), batch_size):
             block = inputs[start : start + batch_size]
             kind = tf.string if block.dtype == object else block.dtype

@@ -13,9 +13,10 @@ from clarel_tf.storage.word_vectors import iterate_vectors
 def with_all_words(model: Clarel | Ensemble, word_vectors: str) -> Clarel | Ensemble:
     """A copy of `model` whose vocabulary is that of the vector file it was trained with.
 
-    Words that no sentence can have after standardising (capitals, punctuation) are left out.
+    Words that no sentence can have after standardising (capitals, punctuation) are left out. The
+    copy shares the image tower.
     """
-    if not model.frozen_words:
+    if not model.text_tower.frozen_words:
         raise ClarelError(
             "only a model with frozen word vectors can take words that it was not trained on"
         )
@@ -29,17 +30,16 @@ def with_all_words(model: Clarel | Ensemble, word_vectors: str) -> Clarel | Ense
 
 def _with_words(model: Clarel, vectors: dict[str, np.ndarray], source: str) -> Clarel:
     matrix = np.stack(list(vectors.values()))
-    if matrix.shape[1] != model.model_settings.word_size:
+    tower = model.text_tower
+    if matrix.shape[1] != tower.word_size:
         raise ClarelError(
             f"{source}: vectors are {matrix.shape[1]} wide, but the model was trained with "
-            f"{model.model_settings.word_size}"
+            f"{tower.word_size}"
         )
-    settings = {**model.get_config(), "vocabulary": list(vectors)}
-    wider = Clarel.from_config(settings)
-    for old, new in zip(model.variables, wider.variables, strict=True):
-        if old is not model.text_tower.words:
-            new.assign(old)
-    wider.text_tower.set_word_vectors(matrix)
+    wider_tower = tower.with_words(list(vectors), matrix)
+    wider = Clarel(model.image_tower, wider_tower, model.num_classes, model.loss_settings)
+    for name in ("text_classifier", "image_classifier"):
+        getattr(wider, name).set_weights(getattr(model, name).get_weights())
     return wider
 
 

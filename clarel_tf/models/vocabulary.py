@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from clarel_tf.errors import ClarelError
+from clarel_tf.models.towers import TextTower
 from clarel_tf.storage import checksums, files
 
 PADDING_ID = 0
@@ -81,14 +82,18 @@ class TokenizedCaptions(NamedTuple):
     instance: np.ndarray
 
 
-def tokenize_captions(
-    captions: Sequence[Sequence[bytes]], tokenizer: Tokenizer
-) -> TokenizedCaptions:
-    """Tokenises the captions of N instances."""
+def tokenize_captions(captions: Sequence[Sequence[bytes]], tower: TextTower) -> TokenizedCaptions:
+    """Tokenises the captions of N instances as a text tower does it."""
     flat = [caption for of_instance in captions for caption in of_instance]
-    blocks = [np.zeros((0, tokenizer.max_tokens), np.int32)]
+    blocks = [np.zeros((0, tower.max_tokens), np.int32)]
     for start in range(0, len(flat), 10_000):
-        blocks.append(tokenizer(tf.constant(flat[start : start + 10_000], tf.string)).numpy())
+        block = tf.constant(flat[start : start + 10_000], tf.string)
+        blocks.append(tower.tokenize(block).numpy())
+        if blocks[-1].shape[1:] != (tower.max_tokens,):
+            raise ClarelError(
+                f"{type(tower).__name__}.tokenize must give {tower.max_tokens} ids (max_tokens) a "
+                f"sentence, not {list(blocks[-1].shape[1:])}"
+            )
     counts = [len(of_instance) for of_instance in captions]
     return TokenizedCaptions(np.concatenate(blocks), np.repeat(np.arange(len(captions)), counts))
 

@@ -201,7 +201,7 @@ def _classifier_endpoints(
         k,
         caption_scatter=stored.caption_scatter,
     )
-    features, size = _features(model), model.model_settings.embedding_size
+    features, size = _features(model), model.embedding_size
     sentences, names = _strings("sentences"), _strings("class_names")
     alpha = tf.TensorSpec([None], tf.float32, "alpha")
     prototypes = tf.TensorSpec([None, size], tf.float32, "prototypes")
@@ -272,12 +272,12 @@ def write_saved_model(
     """Writes one SavedModel.
 
     Tracking the whole model would store its weights twice, and holding it in a `tf.Module` makes a
-    file that only Python can load; the lookup table of the words alone has to be tracked.
+    file that only Python can load; only what the text tower says has to be tracked.
     """
     archive = keras.export.ExportArchive()
     if text_model is not None:
-        text_model.tokenizer(tf.constant([""]))  # a layer that was never called cannot be tracked
-        archive.track(text_model.tokenizer.lookup)
+        for resource in text_model.text_tower.export_resources():
+            archive.track(resource)
     for name, (function, signature) in endpoints.items():
         archive.add_endpoint(name, function, input_signature=signature)
     archive.write_out(str(path), verbose=False)

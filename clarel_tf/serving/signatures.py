@@ -33,7 +33,7 @@ def embed_images(model: Embedder, image_features: tf.Tensor) -> tf.Tensor:
 
 def embed_texts(model: Embedder, text: tf.Tensor) -> tf.Tensor:
     """Sentences, string [S] -> float32 [S, E]."""
-    return model.text_tower(model.tokenizer(text))
+    return model.text_tower(model.text_tower.tokenize(text))
 
 
 def _with_finite_length(vectors: tf.Tensor, message: str) -> tf.Tensor:

@@ -9,22 +9,20 @@ import tensorflow as tf
 
 from clarel_tf.data.split import Split
 from clarel_tf.errors import ClarelError
-from clarel_tf.models.vocabulary import (
-    PADDING_ID,
-    UNKNOWN_ID,
-    TokenizedCaptions,
-    Tokenizer,
-    tokenize_captions,
-)
+from clarel_tf.models.towers import TextTower
+from clarel_tf.models.vocabulary import TokenizedCaptions, tokenize_captions
 from clarel_tf.training.batch_sampler import class_balanced_keys, class_similarities, prefer_similar
 
 
-def captions_by_instance(captions: TokenizedCaptions, instances: int) -> np.ndarray:
-    """int32 [N, K, T], K the largest number of captions; rows of zeros where there are fewer."""
+def captions_by_instance(
+    captions: TokenizedCaptions, instances: int, padding_id: int
+) -> np.ndarray:
+    """int32 [N, K, T], K the largest number of captions; rows of padding where there are fewer."""
     counts = np.bincount(captions.instance, minlength=instances)
     first = np.cumsum(counts) - counts
     position = np.arange(len(captions.instance)) - first[captions.instance]
-    stacked = np.zeros((instances, max(counts.max(), 1), captions.token_ids.shape[1]), np.int32)
+    shape = (instances, max(counts.max(), 1), captions.token_ids.shape[1])
+    stacked = np.full(shape, padding_id, np.int32)
     stacked[captions.instance, position] = captions.token_ids
     return stacked
 
@@ -32,7 +30,7 @@ def captions_by_instance(captions: TokenizedCaptions, instances: int) -> np.ndar
 def training_batches(
     split: Split,
     classes: np.ndarray,
-    tokenizer: Tokenizer,
+    text_tower: TextTower,
     *,
     batch_size: int,
     captions: int,
@@ -54,6 +52,7 @@ def training_batches(
       similar_classes: how much the classes of a batch are to look alike (`prefer_similar`).
       word_dropout: each word of the batch becomes the unknown word with this probability.
       classes: the labels of the training classes, sorted; a batch's label is an index into it.
+      text_tower: tokenises the captions, and says what padding and an unknown word are.
     """
     if batch_size > len(split):
         raise ClarelError(
@@ -65,7 +64,9 @@ def training_batches(
             f"split {split.name!r}: image '{split.image_ids[without[0]]}' has no caption "
             f"({len(without)} such images)"
         )
-    token_ids = captions_by_instance(tokenize_captions(split.captions, tokenizer), len(split))
+    padding_id, unknown_id = text_tower.padding_id, text_tower.unknown_id
+    tokenized = tokenize_captions(split.captions, text_tower)
+    token_ids = captions_by_instance(tokenized, len(split), padding_id)
     features = tf.constant(split.image_features)
     token_ids = tf.constant(token_ids)
     labels = tf.constant(np.searchsorted(classes, split.labels).astype(np.int32))
@@ -89,12 +90,13 @@ def training_batches(
             keys = tf.random.stateless_uniform(
                 [batch_size, token_ids.shape[1]], tf.stack([seeds[0], -1 - step])
             )
-            keys = tf.where(ids[:, :, 0] != 0, keys, -1.0)  # rows without a caption come last
+            # Rows without a caption come last.
+            keys = tf.where(ids[:, :, 0] != padding_id, keys, -1.0)
             order = tf.math.top_k(keys, kept_captions, sorted=False).indices
             ids = tf.gather(ids, order, batch_dims=1)
         if word_dropout:
             kept = tf.random.stateless_uniform(tf.shape(ids), [-1 - seeds[0], step]) >= word_dropout
-            ids = tf.where(kept | (ids == PADDING_ID), ids, UNKNOWN_ID)
+            ids = tf.where(kept | (ids == padding_id), ids, unknown_id)
         return {
             "image_features": tf.gather(features, chosen),
             "token_ids": ids,

@@ -66,7 +66,7 @@ def train(
     batches = training_batches(
         split,
         classes,
-        model.tokenizer,
+        model.text_tower,
         batch_size=settings.batch_size,
         captions=settings.captions,
         instances_per_class=settings.instances_per_class,

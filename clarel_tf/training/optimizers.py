@@ -10,6 +10,7 @@ import tensorflow as tf
 from clarel_tf.config import TrainingConfig
 
 
+@keras.saving.register_keras_serializable(package="clarel_tf")
 class FusedSGD(keras.optimizers.SGD):
     """SGD with momentum; each variable's gradient is clipped to `max_norm` by itself."""
 
@@ -42,6 +43,7 @@ class FusedSGD(keras.optimizers.SGD):
         return {**super().get_config(), "max_norm": self.max_norm}
 
 
+@keras.saving.register_keras_serializable(package="clarel_tf")
 class FusedAdam(keras.optimizers.Adam):
     """Adam; each variable's gradient is clipped to `max_norm` by itself."""
 

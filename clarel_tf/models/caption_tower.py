@@ -1,4 +1,7 @@
-"""The text tower: words -> two residual blocks -> bidirectional LSTM -> pooling -> linear layer."""
+"""The standard text tower.
+
+words -> two residual blocks -> bidirectional LSTM -> pooling -> linear layer
+"""
 
 from collections.abc import Sequence
 
@@ -10,47 +13,59 @@ from clarel_tf.models.packed.layers import PackedResidualBlock, WordResidualBloc
 from clarel_tf.models.packed.lstm import PackedBiLSTM
 from clarel_tf.models.packed.packing import pack_captions
 from clarel_tf.models.replicas import RowDropout
-from clarel_tf.models.vocabulary import FIRST_WORD_ID, PADDING_ID
+from clarel_tf.models.towers import TextTower
+from clarel_tf.models.vocabulary import FIRST_WORD_ID, PADDING_ID, UNKNOWN_ID, Tokenizer
 
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
-class TextTower(keras.layers.Layer):
-    """Embeds captions, given as token ids, in the joint space.
+class CaptionTower(TextTower):
+    """Splits captions into words and embeds them in the joint space.
 
     An unknown word has a zero vector. With frozen vectors it keeps that; with trained ones it
     moves only if `min_word_count` or `word_dropout` makes words of the training captions unknown.
     """
 
+    padding_id = PADDING_ID
+    unknown_id = UNKNOWN_ID
+
     def __init__(
         self,
-        vocabulary_size: int,
+        vocabulary: Sequence[str],
+        max_tokens: int = 30,
         word_size: int = 300,
         filters: Sequence[int] = (128, 256),
         lstm_units: int = 512,
         embedding_size: int = 1024,
         dropout: float = 0.25,
-        train_words: bool = True,
+        frozen_words: bool = False,
         momentum: float = 0.95,
         epsilon: float = 1e-6,
         l2: float = 0.001,
         pooling: str = "mean",
         **kwargs,
     ):
-        """`vocabulary_size` counts words; the ids of padding and unknown come on top.
+        """Makes the layers; `build` makes their weights.
 
-        `pooling` is that of `PackedBiLSTM`.
+        Args:
+          vocabulary: words, as `build_vocabulary` returns them.
+          max_tokens: T; a caption is cut after that many words.
+          frozen_words: keep the vectors of words as `set_word_vectors` sets them.
+          pooling: that of `PackedBiLSTM`.
         """
         super().__init__(**kwargs)
         if len(filters) != 2:
             raise ValueError(f"the packed layout is made for 2 residual blocks, not {len(filters)}")
+        self.vocabulary, self.max_tokens = list(vocabulary), max_tokens
+        self.word_size, self.embedding_size = word_size, embedding_size
+        self.frozen_words, self.l2 = frozen_words, l2
         self._config = {
-            "vocabulary_size": vocabulary_size,
+            "max_tokens": max_tokens,
             "word_size": word_size,
             "filters": tuple(filters),
             "lstm_units": lstm_units,
             "embedding_size": embedding_size,
             "dropout": dropout,
-            "train_words": train_words,
+            "frozen_words": frozen_words,
             "momentum": momentum,
             "epsilon": epsilon,
             "l2": l2,
@@ -58,6 +73,8 @@ class TextTower(keras.layers.Layer):
         }
         # The shapes of a packed batch depend on its captions, which XLA cannot compile.
         self.supports_jit = False
+        self._vectors: np.ndarray | None = None
+        self.tokenizer = Tokenizer(self.vocabulary, max_tokens, name="tokenizer")
         self.blocks = [
             kind(count, momentum, epsilon, l2, name=f"block_{i}")
             for i, (kind, count) in enumerate(
@@ -69,8 +86,7 @@ class TextTower(keras.layers.Layer):
         self.head = keras.layers.Dense(embedding_size, name="head")
 
     def build(self, input_shape=None):
-        size = self._config["vocabulary_size"]
-        width = self._config["word_size"]
+        size, width = len(self.vocabulary), self.word_size
         self.words = self.add_weight(
             name="words",
             shape=(FIRST_WORD_ID + size, width),
@@ -81,18 +97,46 @@ class TextTower(keras.layers.Layer):
                 ],
                 axis=0,
             ),
-            trainable=self._config["train_words"],
+            trainable=not self.frozen_words,
         )
         for block in self.blocks:
             block.build((None, width))
             width = block.filters
         self.lstm.build((None, width))
         self.head.build((None, self.lstm.output_width))
+        if self._vectors is not None:
+            self._assign_words(self._vectors)
+            self._vectors = None
 
     def set_word_vectors(self, matrix: np.ndarray) -> None:
-        """Puts vectors, float32 [vocabulary_size, word_size], behind the words."""
+        """Puts vectors, float32 [words, word_size], behind the words, at once or in `build`."""
+        if self.built:
+            self._assign_words(matrix)
+        else:
+            self._vectors = matrix
+
+    def _assign_words(self, matrix: np.ndarray) -> None:
         zeros = np.zeros((FIRST_WORD_ID, matrix.shape[1]), np.float32)
         self.words.assign(np.concatenate([zeros, matrix]))
+
+    def with_words(self, words: Sequence[str], vectors: np.ndarray) -> "CaptionTower":
+        """A copy with another vocabulary: W words and their vectors, float32 [W, word_size]."""
+        copy = CaptionTower.from_config({**self.get_config(), "vocabulary": list(words)})
+        copy.build()
+        for old, new in zip(self.variables, copy.variables, strict=True):
+            if old is not self.words:
+                new.assign(old)
+        copy.set_word_vectors(vectors)
+        return copy
+
+    def tokenize(self, texts: tf.Tensor) -> tf.Tensor:
+        """Sentences, string [N] -> int32 [N, max_tokens], padded with 0 on the right."""
+        return self.tokenizer(texts)
+
+    def export_resources(self) -> list:
+        """The lookup table of the words; the tokeniser has no other state."""
+        self.tokenize(tf.constant([""]))  # a layer that was never called cannot be tracked
+        return [self.tokenizer.lookup]
 
     def call(self, token_ids: tf.Tensor, training: bool = False) -> tf.Tensor:
         """int32 [N, T], padded with 0 on the right -> float32 [N, embedding_size].
@@ -113,10 +157,8 @@ class TextTower(keras.layers.Layer):
         captions = tf.shape(token_ids)[1]
         read = self._read(tf.reshape(token_ids, [-1, token_ids.shape[2]]), training)
         read = tf.reshape(read, [-1, captions, read.shape[1]])
-        is_caption = tf.cast(token_ids[:, :, :1] != PADDING_ID, tf.float32)
-        counts = tf.maximum(tf.reduce_sum(is_caption, axis=1), 1.0)
         # The head is linear, so the mean may be taken before it: K times less work.
-        return self.head(tf.reduce_sum(read * is_caption, axis=1) / counts)
+        return self.head(self.mean_of_captions(read, token_ids))
 
     def _read(self, token_ids: tf.Tensor, training: bool) -> tf.Tensor:
         """int32 [N, T] -> float32 [N, W], what the head is given: 2 * lstm_units, or 4 times."""
@@ -131,4 +173,4 @@ class TextTower(keras.layers.Layer):
         return self.dropout(x, training=training)
 
     def get_config(self):
-        return {**super().get_config(), **self._config}
+        return {**super().get_config(), **self._config, "vocabulary": list(self.vocabulary)}
