@@ -1,7 +1,7 @@
-"""Other divisions of the training classes into known and new ones, to compare settings on.
+"""Other divisions of the training classes into seen and unseen ones, to compare settings on.
 
-A dataset brings one division: some classes of `trainval` are the new ones of validation, always the
-same. A choice among many settings fits these few classes in the end. Further divisions, drawn at
+A dataset brings one division: some classes of `trainval` are the unseen ones of validation, always
+the same. A choice among many settings fits these few classes in the end. Further divisions, drawn at
 random from the same images, show whether a gain holds for other classes as well.
 """
 
@@ -16,8 +16,8 @@ from clarel_tf.errors import ClarelError
 def divide_classes(splits: dict[str, Split], number: int) -> dict[str, Split]:
     """The splits with `train`, `val_seen` and `val_unseen` drawn anew from `trainval`.
 
-    There are as many new classes as in the dataset's own `val_unseen`, and the same share of the
-    images of known ones is held out as `val_seen`, at least one of a class. Test splits stay.
+    There are as many unseen classes as in the dataset's own `val_unseen`, and the same share of the
+    images of seen ones is held out as `val_seen`, at least one of a class. Test splits stay.
 
     Args:
       splits: all six; of the validation splits only sizes are looked at.

@@ -123,7 +123,7 @@ class Clarel(Embedder):
     def _retrieval_terms(
         self, images: tf.Tensor, texts: tf.Tensor, distances: tf.Tensor, labels: tf.Tensor
     ) -> tuple[tf.Tensor, ...]:
-        """(text retrieval, image retrieval), with mixtures and class means in their shares."""
+        """(text retrieval, image retrieval), with mixup and prototype loss by their weights."""
         settings = self.loss_settings
         scale = settings.distance_scale
         terms = losses.retrieval_losses(

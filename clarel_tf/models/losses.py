@@ -49,10 +49,10 @@ def retrieval_losses(
 def mixture_losses(
     images: tf.Tensor, texts: tf.Tensor, scale: float = 1.0
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Retrieval of mixtures: what lies between two images must be found between their texts.
+    """Mixup: what lies between two images must be found between their texts.
 
-    The classes of a training split are few points of the joint space, and new classes lie between
-    them. Instance i is mixed with the one a third of the batch before it, in shares from 0.2 to 0.8
+    The classes of a training split are few points of the joint space, and unseen classes lie
+    between them. Instance i is mixed with the one a third of the batch before it, in shares from 0.2 to 0.8
     that go by the row: batches are random already, so this needs no draws of its own, and no two
     mixtures are of the same pair.
 
