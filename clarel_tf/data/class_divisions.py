@@ -1,8 +1,8 @@
 """Other divisions of the training classes into seen and unseen ones, to compare settings on.
 
 A dataset brings one division: some classes of `trainval` are the unseen ones of validation, always
-the same. A choice among many settings fits these few classes in the end. Further divisions, drawn at
-random from the same images, show whether a gain holds for other classes as well.
+the same. A choice among many settings fits these few classes in the end. Further divisions, drawn
+at random from the same images, show whether a gain holds for other classes as well.
 """
 
 import dataclasses

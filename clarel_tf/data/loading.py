@@ -46,8 +46,6 @@ def get_builder(
     module, find = f"{name}.{name}_dataset_builder", tfds.core.community.builder_cls_from_module
     if datasets_folder == datasets.FOLDER:
         builder_class = find(f"clarel_tf.datasets.{module}")
-        # TFDS would infer it from the import name, which in a clone is not the place.
-        builder_class.pkg_dir_path = tfds.core.Path(script.parent)
     else:
         with tfds.core.utils.add_sys_path(datasets_folder):
             builder_class = find(module)

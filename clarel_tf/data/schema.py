@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import inspect
 import os
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -45,7 +46,21 @@ def example_features(
 
 
 class MarkedBuild:
-    """A builder that marks the folder it builds in, so that what a killed one left can be told."""
+    """A builder that marks the folder it builds in, so that what a killed one left can be told.
+
+    It also says where its files are (README.md, checksums.tsv). TFDS would infer that from the
+    import name, and in a clone `clarel_tf.datasets` is in another place than its name says.
+    """
+
+    @tfds.core.utils.classproperty
+    @classmethod
+    def code_path(cls) -> tfds.core.Path:
+        """The file of the builder."""
+        return tfds.core.Path(inspect.getfile(cls))
+
+    @classmethod
+    def _get_pkg_dir_path(cls) -> tfds.core.Path:
+        return cls.code_path.parent
 
     def _download_and_prepare(self, *args: Any, **kwargs: Any) -> None:
         with contextlib.ExitStack() as stack:

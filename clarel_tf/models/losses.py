@@ -52,9 +52,9 @@ def mixture_losses(
     """Mixup: what lies between two images must be found between their texts.
 
     The classes of a training split are few points of the joint space, and unseen classes lie
-    between them. Instance i is mixed with the one a third of the batch before it, in shares from 0.2 to 0.8
-    that go by the row: batches are random already, so this needs no draws of its own, and no two
-    mixtures are of the same pair.
+    between them. Instance i is mixed with the one a third of the batch before it, in shares from
+    0.2 to 0.8 that go by the row: batches are random already, so this needs no draws of its own,
+    and no two mixtures are of the same pair.
 
     Args:
       images, texts: float32 [B, E], embeddings; partners have the same row.
