@@ -1,4 +1,7 @@
-"""Installs clarel_tf. `datasets/` stays out of it on purpose: it would shadow another package."""
+"""Installs clarel_tf, with the builders of `datasets/` as `clarel_tf.datasets`.
+
+They are not installed as a top-level package: that name belongs to another project.
+"""
 
 import re
 from pathlib import Path
@@ -7,14 +10,46 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "clarel_tf/__init__.py").read_text())[1]
+BUILDERS = sorted(path.parent.name for path in HERE.glob("datasets/*/*_dataset_builder.py"))
+COMMANDS = ("train", "evaluate", "export", "classify", "inspect", "sweep")
 
 setup(
     name="clarel_tf",
     version=VERSION,
     description="Zero-shot classification by retrieval (CLAREL) in TensorFlow and Keras",
-    # Makes an editable install a plain path entry, which also works from the clone's parent folder.
-    package_dir={"": "."},
-    packages=find_packages(include=["clarel_tf", "clarel_tf.*"]),
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    url="https://arxiv.org/abs/1906.11892",  # the paper whose method this is
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Scientific/Engineering :: Image Recognition",
+        "Typing :: Typed",
+    ],
+    keywords="zero-shot-learning retrieval tensorflow keras image-text",
+    # The first entry makes an editable install a plain path entry, which also works from the
+    # clone's parent folder.
+    package_dir={
+        "": ".",
+        **{f"clarel_tf.datasets.{name}": f"datasets/{name}" for name in BUILDERS},
+    },
+    packages=[
+        *find_packages(include=["clarel_tf", "clarel_tf.*"]),
+        *(f"clarel_tf.datasets.{name}" for name in BUILDERS),
+    ],
+    package_data={
+        "clarel_tf": ["py.typed"],
+        **{f"clarel_tf.datasets.{name}": ["*.md", "*.txt", "*.bib", "*.tsv"] for name in BUILDERS},
+    },
+    entry_points={
+        "console_scripts": [f"clarel-{name} = clarel_tf.commands.{name}:run" for name in COMMANDS]
+    },
     python_requires=">=3.10",
     install_requires=[
         "absl-py>=2.0",
@@ -37,9 +72,11 @@ setup(
     ],
     extras_require={
         "dev": [
+            "build>=1.0",
             "cryptography>=42.0",  # certificates of test servers
             "dill>=0.3",  # of tfds.testing
             "hypothesis>=6.100",
+            "mypy>=1.10",
             "pytest>=8.0",
             "pytest-xdist>=3.5",
             "ruff>=0.6",

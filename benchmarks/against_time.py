@@ -13,8 +13,8 @@ from pathlib import Path
 import harness  # noqa: F401  (makes `clarel_tf` importable)
 import matplotlib.figure
 
-from clarel_tf.figures import STYLE
-from clarel_tf.training_history import read_history
+from clarel_tf.reporting.figures import STYLE
+from clarel_tf.training.history import read_history
 
 COLOURS = ("#2b2b33", "#1f6fb4", "#d9822b", "#4aa36b")
 

@@ -19,8 +19,8 @@ import paper_step
 import tensorflow as tf
 from captions import load_corpus
 
-from clarel_tf.dataset_loading import Split
-from clarel_tf.input_pipeline import training_batches
+from clarel_tf.data.split import Split
+from clarel_tf.training.batches import training_batches
 
 IMAGES = 7057  # trainval of CUB
 
@@ -32,9 +32,12 @@ started = time.perf_counter()
 import keras
 import numpy as np
 import tensorflow_datasets as tfds
-from clarel_tf import dataset_loading, phase, presets, training
-from clarel_tf.protocol import apply_protocol
-from clarel_tf.vocabulary import build_vocabulary
+from clarel_tf.data import loading as dataset_loading
+from clarel_tf.experiments import training_phase as phase
+from clarel_tf import presets
+from clarel_tf.training import loop as training
+from clarel_tf.data.protocols import apply_protocol
+from clarel_tf.models.vocabulary import build_vocabulary
 tfds.disable_progress_bar()
 settings = presets.preset(sys.argv[2]).override({"steps": 1, "warmup_steps": 0})
 builder = dataset_loading.get_builder("demo", data_dir=sys.argv[1])
@@ -52,7 +55,7 @@ class Clock(keras.callbacks.Callback):
 
 model.compile(optimizer=training.make_optimizer(settings.training), jit_compile=False)
 batches = training.training_batches(
-    split, classes, model.tokenizer, batch_size=settings.training.batch_size,
+    split, classes, model.text_tower, batch_size=settings.training.batch_size,
     captions=settings.training.captions, seed=0, first_step=0, steps=1)
 model.fit(batches, epochs=1, steps_per_epoch=1, verbose=0, shuffle=False,
     callbacks=[Clock()])
@@ -93,7 +96,7 @@ def pipeline(rounds: int, steps: int) -> dict[str, dict[str, float]]:
     fed = training_batches(
         split,
         np.arange(paper_step.CLASSES),
-        model.tokenizer,
+        model.text_tower,
         batch_size=paper_step.INSTANCES,
         captions=0,
         seed=0,

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import harness  # noqa: F401 - puts the package on the path
 import numpy as np
 
-from clarel_tf.vocabulary import build_vocabulary
-from clarel_tf.zero_shot_captions import CAPTIONS_PER_IMAGE, read_captions
+from clarel_tf.data.zero_shot.captions import CAPTIONS_PER_IMAGE, read_captions
+from clarel_tf.models.vocabulary import build_vocabulary
 
 CUB_CAPTIONS = 117_880
 WORDS = [f"word{i}" for i in range(4000)]

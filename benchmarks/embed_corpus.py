@@ -14,7 +14,7 @@ import paper_step
 import tensorflow as tf
 from captions import CUB_CAPTIONS, load_corpus
 
-from clarel_tf.input_pipeline import tokenize_captions
+from clarel_tf.models.vocabulary import tokenize_captions
 from tests.plain_text_tower import PlainTextTower
 
 OURS, PLAIN = "clarel_tf, embed_token_ids", "plain Keras tower, padded"
@@ -30,7 +30,7 @@ def main() -> None:
     corpus = load_corpus(arguments.captions)
     model = paper_step.make_model(corpus.words)
     started = time.perf_counter()
-    token_ids = tokenize_captions([corpus.sentences], model.tokenizer).token_ids
+    token_ids = tokenize_captions([corpus.sentences], model.text_tower).token_ids
     tokenizing = time.perf_counter() - started
     plain = PlainTextTower(model.text_tower)
     spec = tf.TensorSpec([None, token_ids.shape[1]], tf.int32)

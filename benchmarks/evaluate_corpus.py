@@ -11,11 +11,11 @@ import time
 import harness
 import numpy as np
 
-from clarel_tf.caption_draws import CaptionDraws
-from clarel_tf.embedding import sum_captions
-from clarel_tf.evaluation import queries_from
-from clarel_tf.retrieval import average_precision_at
-from clarel_tf.seen_unseen_curve import area_under, seen_unseen_curve
+from clarel_tf.decision.embedded_splits import sum_captions
+from clarel_tf.evaluation.caption_draws import CaptionDraws
+from clarel_tf.evaluation.gzsl import area_under, seen_unseen_curve
+from clarel_tf.evaluation.retrieval import average_precision_at
+from clarel_tf.evaluation.zero_shot import queries_from
 
 
 def caption_stream(labels, captions_each, width, seed, block=4096):

@@ -11,9 +11,10 @@ from captions import Corpus
 from plain_clarel import plain_optimizer
 
 from clarel_tf.config import ModelConfig, TrainingConfig
-from clarel_tf.model import Clarel
-from clarel_tf.optimization import make_optimizer
-from clarel_tf.vocabulary import Tokenizer
+from clarel_tf.models.clarel import Clarel
+from clarel_tf.models.standard_towers import standard_towers
+from clarel_tf.models.vocabulary import Tokenizer
+from clarel_tf.training.optimizers import make_optimizer
 
 FEATURE_SIZE = 2048
 CLASSES = 150
@@ -25,7 +26,7 @@ def make_model(words: list[str], **changes) -> Clarel:
     """A fresh model of the paper's sizes with frozen word vectors; `changes` are settings."""
     keras.utils.set_random_seed(0)
     settings = dataclasses.replace(ModelConfig(), **changes)
-    return Clarel(words, FEATURE_SIZE, CLASSES, model=settings, frozen_words=True)
+    return Clarel(*standard_towers(settings, words, FEATURE_SIZE, frozen_words=True), CLASSES)
 
 
 def make_batches(

@@ -8,9 +8,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from clarel_tf import losses
-from clarel_tf.distances import pairwise_distances
-from clarel_tf.model import METRICS, Batch, Clarel
+from clarel_tf.models import losses
+from clarel_tf.models.clarel import Batch, Clarel
+from clarel_tf.models.distances import pairwise_distances
+from clarel_tf.models.losses import METRICS
 from tests.plain_text_tower import PlainTextTower
 
 
@@ -19,11 +20,10 @@ class PlainClarel(keras.Model):
 
     def __init__(self, original: Clarel):
         super().__init__(name="plain_clarel")
-        settings = original.model_settings
         self.loss_settings = original.loss_settings
-        self.text_tower = PlainTextTower(original.text_tower, settings.text_dropout)
-        self.text_tower.embedding.trainable = not original.frozen_words
-        self.image_dropout = keras.layers.Dropout(settings.image_dropout)
+        self.text_tower = PlainTextTower(original.text_tower, original.text_tower.dropout.rate)
+        self.text_tower.embedding.trainable = not original.text_tower.frozen_words
+        self.image_dropout = keras.layers.Dropout(original.image_tower.dropout.rate)
         self.image_head = _copy_of(original.image_tower.head)
         self.text_classifier = _copy_of(original.text_classifier)
         self.image_classifier = _copy_of(original.image_classifier)
@@ -34,7 +34,7 @@ class PlainClarel(keras.Model):
             for norm in [*block.norms, block.shortcut_norm]:
                 penalised += [norm.gamma, norm.beta]
             for variable in penalised:
-                variable.regularizer = keras.regularizers.L2(settings.l2 / 2)
+                variable.regularizer = keras.regularizers.L2(original.text_tower.l2 / 2)
         self.built = True
 
     def call(self, batch: Batch, training: bool = False) -> tuple[tf.Tensor, tf.Tensor]:

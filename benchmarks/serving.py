@@ -21,11 +21,12 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from clarel_tf.config import ModelConfig
-from clarel_tf.export import write_saved_model
-from clarel_tf.model import Clarel
-from clarel_tf.serving_functions import (
-    Calibration,
+from clarel_tf.models.clarel import Clarel
+from clarel_tf.models.standard_towers import standard_towers
+from clarel_tf.serving.export import write_saved_model
+from clarel_tf.serving.signatures import (
     PrototypeClassifier,
+    Selected,
     embed_images,
     embed_texts,
 )
@@ -96,7 +97,7 @@ def embedders(model: Clarel, folder: Path, repeats: int) -> dict[str, dict[str, 
         model,
     )
     plain = PlainTextTower(model.text_tower)
-    plain_graph = tf.function(lambda x: plain(model.tokenizer(x)), [text])
+    plain_graph = tf.function(lambda x: plain(model.text_tower.tokenize(x)), [text])
     whole = keras.Sequential([keras.Input([model.feature_size]), model.image_tower])
     rows = {}
     for count in (1, 64):
@@ -146,7 +147,7 @@ def classifiers(
 ) -> dict[str, dict[str, float]]:
     """The classifier with many classes, beside the bare product and top-k of the same sizes."""
     rows = {}
-    width = model.model_settings.embedding_size
+    width = model.embedding_size
     features = tf.TensorSpec([None, model.feature_size], tf.float32, "image_features")
     images = np.random.default_rng(0).normal(size=(batch, model.feature_size)).astype("f4")
     for size in sizes:
@@ -156,7 +157,7 @@ def classifiers(
             prototypes,
             [f"class {i}" for i in range(size)],
             np.arange(size) % 4 > 0,
-            Calibration(0.02, 1.0, 100.0),
+            Selected(0.02, 1.0, 100.0),
         )
         path = folder / f"classifier_{size}"
         write_saved_model(path, {"serving_default": (classifier.classify, [features])}, None)
@@ -184,7 +185,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64, help="images a request of the classifier")
     arguments = parser.parse_args()
     keras.utils.set_random_seed(0)
-    model = Clarel(captions.WORDS, feature_size=2048, num_classes=150, model=ModelConfig())
+    towers = standard_towers(ModelConfig(), captions.WORDS, feature_size=2048)
+    model = Clarel(*towers, num_classes=150)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         rows = embedders(model, Path(folder), arguments.repeats)

@@ -55,7 +55,7 @@ def contestants(
 
         torch.set_num_threads(len(os.sched_getaffinity(0)))
         for name, packed in (("PyTorch, padded", False), ("PyTorch, packed sequences", True)):
-            model = TorchClarel(plain, packed, ours.model_settings.l2, dropout)
+            model = TorchClarel(plain, packed, ours.text_tower.l2, dropout)
             make[name] = lambda model=model: torch_step(model, batches)
     else:
         harness.progress("PyTorch is not installed (pip install -e '.[torch]'): left out")

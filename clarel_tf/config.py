@@ -1,15 +1,14 @@
 """The settings of a run: frozen dataclasses, JSON in and out.
 
 Every field states its meaning and its legal values once, here; the flags of the programs, the
-checks and the messages are made from that (`setting.py`). The defaults are the paper's values.
+checks and the messages are made from that (`config_fields.py`). The defaults are the paper's.
 """
 
 import dataclasses
 from typing import Any
 
-from clarel_tf.decision_rule import DecisionRule
+from clarel_tf.config_fields import check, convert, setting
 from clarel_tf.errors import ClarelError
-from clarel_tf.setting import check, convert, setting
 
 # Names of checkpoints have nine digits.
 MOST_STEPS = 999_999_999
@@ -45,7 +44,7 @@ class ModelConfig:
     lstm_units: int = setting(512, "LSTM units in each direction", low=1, high=_WIDEST)
     text_pooling: str = setting(
         "mean",
-        "the LSTM's outputs over time: their mean, or mean and maximum side by side",
+        "pooling of the LSTM's outputs over time: mean, or mean and maximum concatenated",
         choices=("mean", "mean_max"),
     )
     batch_norm_momentum: float = setting(0.95, "decay of the moving statistics", low=0, high=1)
@@ -74,13 +73,13 @@ class LossConfig:
     )
     mixture_share: float = setting(
         0.0,
-        "share of the retrieval terms of instances in which mixtures of two instances are paired",
+        "weight of the mixup retrieval loss among the retrieval losses of instances",
         low=0,
         high=1,
     )
     prototype_share: float = setting(
         0.0,
-        "share of the retrieval terms in which the batch's class means stand for its instances",
+        "weight of the prototype loss (class means of the batch) among the retrieval losses",
         low=0,
         high=1,
     )
@@ -160,7 +159,7 @@ class Config:
     class_division: int = setting(
         0,
         "validation classes: 0 those of the dataset, N the Nth random division of the classes of "
-        "trainval into known and new ones",
+        "trainval into seen and unseen ones",
         low=0,
         high=2**31 - 1,
     )
@@ -172,14 +171,14 @@ class Config:
     )
     head_evidence: float = setting(
         0.0,
-        "weight of the image head's log-probability in the distance to a known class "
+        "weight of the image head's log-probability in the distance to a seen class "
         "(0: captions alone decide, as in the paper)",
         low=0,
         high=_HEAVIEST,
     )
     discriminant_evidence: float = setting(
         0.0,
-        "how much linear discriminants of the known classes move the distances to all classes, as "
+        "how much LDA of the seen classes, extended to unseen ones, moves the distances, as "
         "a share of how distances vary (0: not at all, as in the paper)",
         low=0,
         high=_HEAVIEST,
@@ -213,11 +212,6 @@ class Config:
                 f"warmup_steps ({self.training.warmup_steps}) must be below "
                 f"steps ({self.training.steps})"
             )
-
-    @property
-    def rule(self) -> DecisionRule:
-        """What decides besides the captions."""
-        return DecisionRule(*(getattr(self, name) for name in DecisionRule._fields))
 
     def override(self, values: dict[str, Any]) -> "Config":
         """A copy with the named settings changed; names need no section, all are unique."""

@@ -10,7 +10,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
     # Many negatives, few captions, a narrow text tower that keeps its maxima over time, a high rate
     # that falls by a cosine, and a loss that asks for the class as well as for the instance:
-    # an hour instead of days. docs/results.md has the evidence.
+    # an hour instead of days. docs/lab_notes.md has the evidence.
     "fast": {
         "filters": (64, 128),
         "lstm_units": 128,

@@ -180,11 +180,11 @@ def watched(code: str, before: str, timeout: float = 120) -> tuple[str | None, f
     return tuple(json.loads(done.stdout.splitlines()[-1]))
 
 
-MAT = "from clarel_tf.array_files import read_mat; from pathlib import Path"
-NPZ = "from clarel_tf.array_files import read_npz; from pathlib import Path"
-TAR = "from clarel_tf.zero_shot_captions import read_captions; from pathlib import Path"
-ZIP = "from clarel_tf.raw_archives import read_zip_member; from pathlib import Path"
-GZ = "from clarel_tf.word_vectors import load_word_vectors; from pathlib import Path"
+MAT = "from clarel_tf.storage.array_files import read_mat; from pathlib import Path"
+NPZ = "from clarel_tf.storage.array_files import read_npz; from pathlib import Path"
+TAR = "from clarel_tf.data.zero_shot.captions import read_captions; from pathlib import Path"
+ZIP = "from clarel_tf.storage.archives import read_zip_member; from pathlib import Path"
+GZ = "from clarel_tf.storage.word_vectors import load_word_vectors; from pathlib import Path"
 READ_MAT = "read_mat(Path({path!r}), ('features', 'image_files'))"
 READ_TAR = "read_captions(Path({path!r}), 'texts')"
 READ_NPZ = "read_npz(Path({path!r}), ('features', 'image_ids'))"

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from clarel_tf.config import Config
-from clarel_tf.dataset_loading import Split, get_builder, prepare
+from clarel_tf.data.loading import get_builder, prepare
+from clarel_tf.data.split import Split
 from clarel_tf.presets import preset
 from tests.programs import SMALL_MODEL, run_program
 
@@ -161,7 +162,7 @@ NAMES = [f"kind {label}" for label in range(8)]
 @pytest.fixture(scope="session")
 def finished_run(made_once, splits, small_config) -> Path:
     """The folder of a finished run on `splits`; to be copied by those who change it."""
-    from clarel_tf.experiment import run_experiment
+    from clarel_tf.experiments.experiment import run_experiment
 
     def make(folder: Path) -> None:
         run_experiment(small_config, splits, folder / "run", NAMES)
@@ -172,9 +173,9 @@ def finished_run(made_once, splits, small_config) -> Path:
 @pytest.fixture(scope="session")
 def exported_run(made_once, finished_run, splits) -> Path:
     """The export folder of that run; to be copied as well."""
-    from clarel_tf.export import export_run
-    from clarel_tf.files import read_json
-    from clarel_tf.model_files import load_model
+    from clarel_tf.models.saving import load_model
+    from clarel_tf.serving.export import export_run
+    from clarel_tf.storage.files import read_json
 
     def make(folder: Path) -> None:
         model, results = load_model(finished_run / "model.keras"), finished_run / "results.json"

@@ -9,9 +9,9 @@ import tensorflow as tf
 from conftest import make_splits
 
 from clarel_tf.config import Config
-from clarel_tf.distribution import mirrored, multi_worker
-from clarel_tf.experiment import follow_experiment, run_experiment
-from clarel_tf.files import read_json
+from clarel_tf.experiments.experiment import follow_experiment, run_experiment
+from clarel_tf.storage.files import read_json
+from clarel_tf.training.distributed.distribution import mirrored, multi_worker
 
 
 def main(kind: str, config_file: str, run_dir: str) -> None:

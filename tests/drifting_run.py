@@ -7,7 +7,7 @@ import sys
 
 import distributed_run
 
-from clarel_tf.replicated_training import ReplicatedModel
+from clarel_tf.training.distributed.replicated import ReplicatedModel
 
 
 def disturb(after: int, value: float) -> None:

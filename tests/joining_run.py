@@ -11,9 +11,9 @@ from clarel_tf.errors import ClarelError
 
 def main(what: str, software: str = "") -> None:
     if what == "meet":
-        from clarel_tf.join_watch import watched
-        from clarel_tf.rendezvous import meet
-        from clarel_tf.tf_config import read_tf_config
+        from clarel_tf.training.distributed.join_watch import watched
+        from clarel_tf.training.distributed.tf_config import read_tf_config
+        from clarel_tf.training.distributed.worker_startup import meet
 
         addresses, own = read_tf_config()
         print("here", flush=True)
@@ -23,7 +23,7 @@ def main(what: str, software: str = "") -> None:
         return
     import tensorflow as tf
 
-    from clarel_tf.distribution import multi_worker
+    from clarel_tf.training.distributed.distribution import multi_worker
 
     def stay_behind() -> None:
         print("met", flush=True)

@@ -19,14 +19,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 
-from clarel_tf.dataset_loading import Split, get_builder, load_splits
-from clarel_tf.memory import give_back_free_memory, keep_few_kernels
-from clarel_tf.phase import build_model
+from clarel_tf.data.loading import get_builder, load_splits
+from clarel_tf.data.protocols import apply_protocol
+from clarel_tf.data.split import Split
+from clarel_tf.evaluation.selection import calibrate
+from clarel_tf.experiments.training_phase import build_model
+from clarel_tf.models.vocabulary import build_vocabulary
 from clarel_tf.presets import preset
-from clarel_tf.protocol import apply_protocol
-from clarel_tf.training import train
-from clarel_tf.validation import calibrate
-from clarel_tf.vocabulary import build_vocabulary
+from clarel_tf.training.loop import train
+from clarel_tf.training.process_memory import give_back_free_memory, keep_few_kernels
 
 LOOK_EVERY = 200
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import tensorflow_datasets as tfds
 
-from clarel_tf.dataset_loading import class_names, get_builder, load_splits
-from clarel_tf.pairs_splits import SplitShares, make_splits
-from clarel_tf.pairs_table import TRAINVAL_SPLITS
+from clarel_tf.data.loading import class_names, get_builder, load_splits
+from clarel_tf.data.pairs.splits import SplitShares, make_splits
+from clarel_tf.data.pairs.table import TRAINVAL_SPLITS
 
 
 def make_data(classes: int, images: int, captions: range, width: int) -> list[dict]:

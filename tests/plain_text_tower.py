@@ -4,13 +4,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from clarel_tf.text_tower import TextTower
+from clarel_tf.models.caption_tower import CaptionTower
 
 
 class PlainTextTower(keras.layers.Layer):
     """Embedding, Conv1D, BatchNormalization and Bidirectional LSTM with masks."""
 
-    def __init__(self, packed: TextTower, dropout: float = 0.0):
+    def __init__(self, packed: CaptionTower, dropout: float = 0.0):
         """Takes over sizes and weights of `packed`, but not its dropout and regularisation."""
         super().__init__()
         config = packed.get_config()
@@ -27,7 +27,7 @@ class PlainTextTower(keras.layers.Layer):
         for mine, theirs in self.pairs(packed):
             mine.assign(np.reshape(theirs, mine.shape))
 
-    def pairs(self, packed: TextTower) -> list[tuple[keras.Variable, np.ndarray]]:
+    def pairs(self, packed: CaptionTower) -> list[tuple[keras.Variable, np.ndarray]]:
         """(variable here, value of its partner in `packed`) for all weights."""
         pairs = [(self.embedding.embeddings, packed.words.numpy())]
         for mine, theirs in zip(self.blocks, packed.blocks, strict=True):

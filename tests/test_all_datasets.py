@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clarel_tf.files import read_json
+from clarel_tf.storage.files import read_json
 from tests.programs import SMALL_MODEL, run_program
 from tests.raw_files import CUB, RawFiles
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clarel_tf.batch_classes import class_balanced_keys, class_similarities, prefer_similar
+from clarel_tf.training.batch_sampler import class_balanced_keys, class_similarities, prefer_similar
 
 
 def test_class_balanced_keys_by_hand():

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clarel_tf.calibration import (
+from clarel_tf.decision.alpha import alpha_grid, nearest_classes
+from clarel_tf.decision.embedded_splits import EmbeddedSplit
+from clarel_tf.decision.prototypes import Prototypes, own_class_distance
+from clarel_tf.decision.rule import RuleSettings
+from clarel_tf.evaluation.gzsl import (
     alpha_curve,
-    alpha_grid,
     choose_alpha,
     gzsl_scores,
-    nearest_classes,
+    harmonic_mean,
+    per_class_accuracy,
 )
-from clarel_tf.decision_rule import DecisionRule
-from clarel_tf.embedding import EmbeddedSplit
-from clarel_tf.metrics import harmonic_mean, per_class_accuracy
-from clarel_tf.prototypes import Prototypes, own_class_distance
-from clarel_tf.validation import carry_over
+from clarel_tf.evaluation.selection import carry_over
 
 CLASSES = np.array([2, 5, 7, 9])
 IS_SEEN = np.array([True, False, True, False])
@@ -112,7 +112,7 @@ def test_harmonic_mean(u, s, h):
 def test_what_was_chosen_is_carried_over_by_hand():
     none = {"distance": 12.0, "accepted": 80.0, "rejected": 70.0}
     as_chosen = {"alpha": 0.06, "temperature": 0.5, "none_of_these": none}
-    as_chosen |= DecisionRule(0.5, 0.3).named() | {"alpha_captions_alone": 0.03}
+    as_chosen |= RuleSettings(0.5, 0.3)._asdict() | {"alpha_captions_alone": 0.03}
     chosen = as_chosen | {"distance_level": 10.0}
     assert carry_over(chosen, 30.0, "value") == as_chosen
     # A head start of 0.06 * 10 is 0.02 * 30, and the threshold lies 2 above the level of 30.
@@ -128,7 +128,7 @@ def test_what_a_run_chose_that_knew_captions_alone_is_carried_over():
     none = {"distance": 12.0, "accepted": 80.0, "rejected": 70.0}
     chosen = {"alpha": 0.06, "temperature": 0.5, "none_of_these": none, "distance_level": 10.0}
     carried = carry_over(chosen, 30.0, "offset")
-    assert DecisionRule.of(carried).is_of_the_paper
+    assert RuleSettings.of(carried).is_of_the_paper
     assert carried["alpha_captions_alone"] == carried["alpha"]
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.errors import ClarelError
-from clarel_tf.protocol import apply_protocol
 from tests.conftest import make_split
 
 

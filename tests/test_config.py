@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from clarel_tf import cli
+from clarel_tf.commands import cli
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
 from clarel_tf.presets import PRESETS, preset

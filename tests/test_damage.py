@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from clarel_tf import checksums
-from clarel_tf.checkpoints import CheckpointFolder
-from clarel_tf.dataset_loading import get_builder, load_splits
-from clarel_tf.embedding import embed_split
+from clarel_tf.data.loading import get_builder, load_splits
+from clarel_tf.decision.embedded_splits import embed_split
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiment import run_experiment
-from clarel_tf.model_files import load_model
+from clarel_tf.experiments.experiment import run_experiment
+from clarel_tf.models.saving import load_model
+from clarel_tf.storage import checksums
+from clarel_tf.training.checkpoints import CheckpointFolder
 from tests.conftest import NAMES
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clarel_tf.dataset_loading import class_names, get_builder, load_splits
+from clarel_tf.data.loading import class_names, get_builder, load_splits
 from clarel_tf.errors import ClarelError
 
 BUILDER = """

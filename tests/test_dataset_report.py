@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clarel_tf.dataset_report import dataset_report
+from clarel_tf.reporting.dataset_report import dataset_report
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = [f"class {i}" for i in range(8)]

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from clarel_tf.checkpoints import CheckpointFolder
-from clarel_tf.dataset_loading import get_builder, load_splits
+from clarel_tf.data.loading import get_builder, load_splits
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiment import run_experiment
-from clarel_tf.export import export_run
-from clarel_tf.export_versions import MODELS, versions_of
-from clarel_tf.files import is_partial
-from clarel_tf.model_files import load_model
+from clarel_tf.experiments.experiment import run_experiment
+from clarel_tf.models.saving import load_model
+from clarel_tf.serving.export import export_run
+from clarel_tf.serving.versions import MODELS, versions_of
+from clarel_tf.storage.files import is_partial
+from clarel_tf.training.checkpoints import CheckpointFolder
 from tests.conftest import NAMES
 from tests.programs import ROOT
 
@@ -111,16 +111,16 @@ CHILD = """
 import json, sys
 from pathlib import Path
 import keras
-from clarel_tf.asking import read_image_features
+from clarel_tf.serving.local import read_image_features
 from clarel_tf.config import Config
-from clarel_tf.dataset_loading import get_builder, load_splits
+from clarel_tf.data.loading import get_builder, load_splits
 from clarel_tf.errors import ClarelError
-from clarel_tf.export import export_run
-from clarel_tf.checkpoints import CheckpointFolder
-from clarel_tf.model_files import load_model
-from clarel_tf.run_folder import RunFolder
-from clarel_tf.vocabulary import load_vocabulary
-from clarel_tf.word_vectors import load_word_vectors
+from clarel_tf.serving.export import export_run
+from clarel_tf.training.checkpoints import CheckpointFolder
+from clarel_tf.models.saving import load_model
+from clarel_tf.experiments.run_folder import RunFolder
+from clarel_tf.models.vocabulary import load_vocabulary
+from clarel_tf.storage.word_vectors import load_word_vectors
 
 folder, messages = Path(sys.argv[1]), {}
 

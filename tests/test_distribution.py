@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clarel_tf import files
 from clarel_tf.config import Config
-from clarel_tf.distribution import Distribution, multi_worker
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiment import run_experiment
-from clarel_tf.tf_config import read_tf_config
-from clarel_tf.training_history import read_history
+from clarel_tf.experiments.experiment import run_experiment
+from clarel_tf.storage import files
+from clarel_tf.training.distributed.distribution import Distribution, multi_worker
+from clarel_tf.training.distributed.tf_config import read_tf_config
+from clarel_tf.training.history import read_history
 from tests.workers import TESTS, error_line, processes
 
 STEPS = 20

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from clarel_tf import files
-from clarel_tf.drift import drifted
+from clarel_tf.storage import files
+from clarel_tf.training.distributed.drift import drifted
 from tests.workers import TESTS, processes
 
 TOLERANCES = np.array([1e-3, 1e-3, 0.0])

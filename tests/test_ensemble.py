@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import pytest
 
-from clarel_tf.ensemble import Ensemble
-from clarel_tf.ensemble_run import run_ensemble
 from clarel_tf.errors import ClarelError
-from clarel_tf.model_files import load_model
-from clarel_tf.phase import build_model
-from clarel_tf.vocabulary import build_vocabulary
+from clarel_tf.experiments.ensemble_run import run_ensemble
+from clarel_tf.experiments.training_phase import build_model
+from clarel_tf.models.ensemble import Ensemble
+from clarel_tf.models.saving import load_model
+from clarel_tf.models.vocabulary import build_vocabulary
 
 SENTENCES = ["a red bird", "a tiny blue bird with a long bill", "", "words unheard of"]
 
@@ -69,7 +69,7 @@ def test_a_trained_run_is_not_replaced_by_an_ensemble(finished_run, splits, smal
 
 
 def test_models_of_other_words_or_classes_are_refused(members, splits, small_config):
-    support, words = splits["trainval"], members[0].vocabulary
+    support, words = splits["trainval"], members[0].text_tower.vocabulary
     for other, what in (
         (build_model(small_config, words[:-1], support, num_classes=6), "words"),
         (build_model(small_config, words, support, num_classes=5), "number of classes"),

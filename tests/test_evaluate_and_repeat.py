@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from clarel_tf.errors import ClarelError
-from clarel_tf.model_files import load_model
-from clarel_tf.phase import build_model
-from clarel_tf.repeats import mean_and_interval
-from clarel_tf.validation import calibrate
-from clarel_tf.vocabulary import build_vocabulary
+from clarel_tf.evaluation.selection import calibrate
+from clarel_tf.experiments.training_phase import build_model
+from clarel_tf.models.saving import load_model
+from clarel_tf.models.vocabulary import build_vocabulary
+from clarel_tf.reporting.statistics import mean_and_interval
 from tests.independent_check import measure
 from tests.programs import run_program
 

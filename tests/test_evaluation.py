@@ -6,15 +6,14 @@ import keras
 import numpy as np
 import pytest
 
-from clarel_tf.decision_rule import DecisionRule
-from clarel_tf.embedding import EmbeddedSplit
+from clarel_tf.data.protocols import apply_protocol
+from clarel_tf.decision.embedded_splits import EmbeddedSplit
+from clarel_tf.decision.prototypes import make_prototypes, means_without_own_captions
+from clarel_tf.decision.rule import RuleSettings
 from clarel_tf.errors import ClarelError
-from clarel_tf.evaluation import distance_blocks, embed_queries
-from clarel_tf.head_evidence import HeadEvidence
-from clarel_tf.phase import build_model
-from clarel_tf.protocol import apply_protocol
-from clarel_tf.prototypes import distances_without_own_captions, make_prototypes
-from clarel_tf.vocabulary import build_vocabulary
+from clarel_tf.evaluation.zero_shot import embed_queries
+from clarel_tf.experiments.training_phase import build_model
+from clarel_tf.models.vocabulary import build_vocabulary
 from tests.conftest import make_split
 from tests.independent_check import discriminants_of
 
@@ -45,42 +44,25 @@ def test_own_captions_are_taken_out_exactly():
     labels = [0, 0, 0, 1]  # class 1 has one image: nothing is left without its captions
     images = rng.normal(size=(4, 3))
     split = embedded(labels, [c.sum(axis=0) for c in captions], [1, 4, 2, 3], images)
-    distances = distances_without_own_captions(split, make_prototypes([split]))
+    [(part, means, has_others)] = means_without_own_captions(split, make_prototypes([split]))
+    assert part == slice(0, 4096)
     for i in range(3):
         others = np.concatenate([captions[j] for j in range(3) if j != i])
-        expected = np.linalg.norm(images[i] - others.mean(axis=0))
-        assert distances[i] == pytest.approx(expected, abs=1e-5)
-    assert distances[3] == np.inf
-
-
-def test_blocks_cover_every_row_once():
-    a, b = np.random.default_rng(0).normal(size=(2, 7, 3))
-    blocks = list(distance_blocks(a, b, elements=20))
-    assert [start for start, _ in blocks] == [0, 2, 4, 6]
-    whole = np.linalg.norm(a[:, None] - b[None], axis=2)
-    np.testing.assert_allclose(np.concatenate([block for _, block in blocks]), whole, atol=1e-6)
-
-
-def test_the_head_moves_known_classes_by_its_doubts():
-    # Logits ln 3 and 0 make probabilities 3/4 and 1/4; half of -ln(3/4) = 0.1438 and of
-    # -ln(1/4) = 0.6931 is added.
-    evidence = HeadEvidence(np.array([[np.log(3.0), 0.0]]), np.zeros(2), weight=0.5)
-    distances = np.array([[2.0, 1.5]])
-    evidence.add_to(distances, np.array([[1.0]]))
-    np.testing.assert_allclose(distances, [[2.1438, 2.1931]], atol=1e-4)
+        np.testing.assert_allclose(means[i], others.mean(axis=0), atol=1e-6)
+    assert has_others.tolist() == [True, True, True, False]
 
 
 def test_a_head_or_discriminants_of_other_classes_are_refused(splits, small_config):
     support = splits["trainval"]
     words = build_vocabulary(c for captions in support.captions for c in captions)
     model = build_model(small_config, words, support, num_classes=5)
-    with pytest.raises(ClarelError, match="knows 5 classes, but 6 of"):
+    with pytest.raises(ClarelError, match="has 5 classes, but 6 of"):
         embed_queries(
             model,
             splits["test_seen"],
             splits["test_unseen"],
             [support],
-            DecisionRule(head_evidence=0.5),
+            RuleSettings(head_evidence=0.5),
         )
     with pytest.raises(ClarelError, match="images of every seen class"):
         embed_queries(
@@ -88,11 +70,11 @@ def test_a_head_or_discriminants_of_other_classes_are_refused(splits, small_conf
             splits["test_seen"],
             splits["test_unseen"],
             [splits["train"]],
-            DecisionRule(discriminant_evidence=0.5),
+            RuleSettings(discriminant_evidence=0.5),
         )
 
 
-def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, rule):
+def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, settings):
     """Everything by loops over images, classes and captions."""
     captions: dict[int, list[tuple[str, np.ndarray]]] = {}
     for split in [seen, unseen, support]:
@@ -110,7 +92,7 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, rule):
         model.embed_images(support.image_features),
         support.labels,
         {label: prototype(label, None) for label in trained_on},
-        rule.discriminant_evidence,
+        settings.discriminant_evidence,
     )
 
     def accuracy(split, classes):
@@ -125,7 +107,7 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, rule):
             odds = np.exp(model.image_classifier(z[None]).numpy()[0].astype(float))
             for c in set(classes) & set(trained_on):
                 likelihood = odds[trained_on.index(c)] / odds.sum()
-                doubt = -rule.head_evidence * np.log(likelihood)
+                doubt = -settings.head_evidence * np.log(likelihood)
                 distances[c] = (1 + alpha) * (distances[c] + doubt)
             right.setdefault(int(label), []).append(min(distances, key=distances.get) == label)
         return 100 * np.mean([np.mean(hits) for hits in right.values()])
@@ -138,26 +120,26 @@ def slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, rule):
 
 
 @pytest.mark.parametrize(
-    ("alpha", "leave_own_out", "rule"),
+    ("alpha", "leave_own_out", "settings"),
     [
-        (0.0, False, DecisionRule()),
-        (0.05, False, DecisionRule()),
-        (0.05, True, DecisionRule()),
-        (0.05, True, DecisionRule(head_evidence=0.7)),
-        (0.05, False, DecisionRule(discriminant_evidence=0.8)),
-        (0.05, True, DecisionRule(head_evidence=0.3, discriminant_evidence=0.8)),
+        (0.0, False, RuleSettings()),
+        (0.05, False, RuleSettings()),
+        (0.05, True, RuleSettings()),
+        (0.05, True, RuleSettings(head_evidence=0.7)),
+        (0.05, False, RuleSettings(discriminant_evidence=0.8)),
+        (0.05, True, RuleSettings(head_evidence=0.3, discriminant_evidence=0.8)),
     ],
 )
-def test_evaluation_equals_slow_loops(splits, small_config, alpha, leave_own_out, rule):
+def test_evaluation_equals_slow_loops(splits, small_config, alpha, leave_own_out, settings):
     keras.utils.set_random_seed(2)
     seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
     words = build_vocabulary(c for captions in support.captions for c in captions)
     model = build_model(small_config, words, support, num_classes=6)
     # An untrained model, but with text and image scales that are alike, so that nothing is trivial.
     model.image_tower.head.kernel.assign(model.image_tower.head.kernel * 0.1)
-    queries = embed_queries(model, seen, unseen, [support], rule)
+    queries = embed_queries(model, seen, unseen, [support], settings)
     evaluation = queries.evaluate(leave_own_out)
-    zsl, u, s = slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, rule)
+    zsl, u, s = slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, settings)
     assert evaluation.zsl() == pytest.approx(zsl)
     assert evaluation.gzsl(alpha)["u"] == pytest.approx(u)
     assert evaluation.gzsl(alpha)["s"] == pytest.approx(s)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import scipy.io
 
-from clarel_tf.array_files import read_mat, read_npz
 from clarel_tf.errors import ClarelError
-from clarel_tf.expansion import most_bytes
-from clarel_tf.model_files import load_model
-from clarel_tf.raw_archives import iterate_texts, read_zip_member
-from clarel_tf.word_vectors import load_word_vectors
+from clarel_tf.models.saving import load_model
+from clarel_tf.storage.archives import iterate_texts, read_zip_member
+from clarel_tf.storage.array_files import read_mat, read_npz
+from clarel_tf.storage.expansion import most_bytes
+from clarel_tf.storage.word_vectors import load_word_vectors
 from tests.bombs import (
     ATTACKS,
     CAPTIONS,
@@ -107,7 +107,7 @@ def test_the_number_of_cells_is_bounded(tmp_path, monkeypatch):
     path = tmp_path / "a.mat"
     path.write_bytes(mat_file(SHORT_TEXT, 2 << 20, 1, b"image_files"))
     assert len(read_mat(path, ("image_files",))["image_files"]) > 10_000
-    monkeypatch.setattr("clarel_tf.mat_files._MOST_CELLS", 10_000)
+    monkeypatch.setattr("clarel_tf.storage.mat_files._MOST_CELLS", 10_000)
     with pytest.raises(ClarelError, match="a list of shape"):
         read_mat(path, ("image_files",))
 

@@ -16,16 +16,16 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
-from clarel_tf.dataset_loading import class_names, get_builder, load_splits
-from clarel_tf.decision_rule import DecisionRule
-from clarel_tf.distances import pairwise_distances_numpy
-from clarel_tf.evaluation import embed_queries
-from clarel_tf.export import write_saved_model
-from clarel_tf.files import read_json
-from clarel_tf.metrics import harmonic_mean, per_class_accuracy
-from clarel_tf.model_files import load_model
-from clarel_tf.results_table import results_table
-from clarel_tf.serving_functions import Calibration, PrototypeClassifier
+from clarel_tf.data.loading import class_names, get_builder, load_splits
+from clarel_tf.decision.rule import RuleSettings
+from clarel_tf.evaluation.gzsl import harmonic_mean, per_class_accuracy
+from clarel_tf.evaluation.zero_shot import embed_queries
+from clarel_tf.models.distances import pairwise_distances_numpy
+from clarel_tf.models.saving import load_model
+from clarel_tf.reporting.results_table import results_table
+from clarel_tf.serving.export import write_saved_model
+from clarel_tf.serving.signatures import PrototypeClassifier, Selected
+from clarel_tf.storage.files import read_json
 from tests.independent_check import measure
 from tests.programs import ROOT, run_program
 
@@ -152,7 +152,7 @@ def test_the_rule_of_the_paper_stands_beside_that_which_asks_more(exported):
     folder, model, splits, _, results = exported
     assert "captions alone" in results_table(results)
     rows = read_json(folder / "run/evaluation.json")["prototypes"]
-    assert DecisionRule.of(results) == (0.5, 0.35)
+    assert RuleSettings.of(results) == (0.5, 0.35)
     assert rows["all"]["gzsl"] == results["gzsl"]
     assert rows["captions_alone"]["gzsl"] == results["gzsl_captions_alone"]
     seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
@@ -174,6 +174,17 @@ def caption_scatter_by_loop(model, splits):
         squares += np.square(embedded - embedded.mean(axis=0)).sum()
         freedom += len(captions) - 1
     return squares / freedom
+
+
+def taken_off(said, images: np.ndarray, prototypes: np.ndarray, excess=0.0) -> np.ndarray:
+    """What fitted discriminants take off distances, spelled out: [N, E], [C, E] -> [N, C]."""
+    fields = {name: np.asarray(value) for name, value in said._asdict().items()}
+    squares = np.square(prototypes[:, np.newaxis] - fields["prototypes"]).sum(axis=2)
+    squares = np.maximum(squares - np.reshape(excess, (-1, 1)), 0.0)
+    mixtures = np.exp(-squares / fields["width"]) @ fields["solver"]
+    halves = 0.5 * np.einsum("ck,kl,cl->c", mixtures, fields["products"], mixtures)
+    scores = (images - fields["mean"]) @ fields["directions"] @ mixtures.T
+    return fields["weight"] * (scores - halves)
 
 
 def test_alpha_new_classes_and_prototypes_with_the_request(exported, tmp_path):
@@ -210,10 +221,10 @@ def test_alpha_new_classes_and_prototypes_with_the_request(exported, tmp_path):
     distances = pairwise_distances_numpy(images, expected)
     excess = caption_scatter_by_loop(model, splits) / np.array([2, 1])
     seen, new_kinds, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
-    queries = embed_queries(model, seen, new_kinds, [support], DecisionRule.of(results))
-    said = queries.discriminants
+    queries = embed_queries(model, seen, new_kinds, [support], RuleSettings.of(results))
+    said = queries.rule.discriminants
     corrected = np.sqrt(np.maximum(distances**2 - excess, 1e-12))
-    corrected -= said.evidence(images, said.mixtures(expected, excess))
+    corrected -= taken_off(said, images, expected, excess)
     for row in range(7):
         merged = sorted(
             [
@@ -237,7 +248,7 @@ def test_alpha_new_classes_and_prototypes_with_the_request(exported, tmp_path):
             )
         ],
     )
-    distances -= said.evidence(images, said.mixtures(expected))
+    distances -= taken_off(said, images, expected)
     np.testing.assert_allclose(alone["distance"], np.sort(distances, axis=1), atol=1e-3)
     np.testing.assert_allclose(np.sum(alone["probability"], axis=1), 1.0, atol=1e-5)
 
@@ -252,7 +263,13 @@ def test_a_classifier_that_looks_at_blocks_of_classes_gives_the_same_answers(exp
     answers = []
     for block in (1000, 5):
         classifier = PrototypeClassifier(
-            model, prototypes, names, np.arange(23) % 3 > 0, Calibration(0.1, 0.7, 9.0), 5, block
+            model,
+            prototypes,
+            names,
+            np.arange(23) % 3 > 0,
+            Selected(0.1, 0.7, 9.0),
+            k=5,
+            block=block,
         )
         path = tmp_path / f"block_{block}"
         write_saved_model(path, {"serving_default": (classifier.classify, [spec])}, None)

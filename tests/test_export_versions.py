@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from clarel_tf import ownership
-from clarel_tf.asking import LocalTransport
 from clarel_tf.errors import ClarelError
-from clarel_tf.export import export_run, write_saved_model
-from clarel_tf.export_versions import (
+from clarel_tf.models.saving import load_model
+from clarel_tf.serving.client import ServingClient, ServingError, connect
+from clarel_tf.serving.export import export_run, write_saved_model
+from clarel_tf.serving.local import LocalTransport
+from clarel_tf.serving.versions import (
     EMBED_WITH_ID,
     MODELS,
     is_older_export,
@@ -23,9 +24,8 @@ from clarel_tf.export_versions import (
     put_aside_incomplete,
     versions_of,
 )
-from clarel_tf.files import read_json
-from clarel_tf.model_files import load_model
-from clarel_tf.serving_client import ServingClient, ServingError, connect
+from clarel_tf.storage import ownership
+from clarel_tf.storage.files import read_json
 from tests.conftest import NAMES
 from tests.model_server import serve
 from tests.programs import run_program
@@ -199,7 +199,7 @@ def test_an_export_from_before_there_were_ids_is_served(exported_run, finished_r
     model = load_model(finished_run / "model.keras")
 
     def embed(text):
-        return {"embedding": model.text_tower(model.tokenizer(text))}
+        return {"embedding": model.text_tower(model.text_tower.tokenize(text))}
 
     signature = [tf.TensorSpec([None], tf.string, "text")]
     path = tmp_path / "text_embedder" / "1"

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from clarel_tf.config import Config, settings
-from clarel_tf.decision_rule import DecisionRule
+from clarel_tf.decision.rule import RuleSettings
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiment import run_experiment
-from clarel_tf.files import read_json
-from clarel_tf.model_files import load_model
-from clarel_tf.validation import calibrate, validation_scores
+from clarel_tf.evaluation.selection import calibrate, validation_scores
+from clarel_tf.experiments.experiment import run_experiment
+from clarel_tf.models.saving import load_model
+from clarel_tf.storage.files import read_json
 from tests.test_extremes import all_numbers
 
 NUMBERS = [field for _, field in settings() if field.type in (int, float, tuple[int, ...])]
@@ -68,7 +68,7 @@ def test_extreme_evidence(model, splits, head, discriminants):
     # The finished model was trained on trainval. Alpha must not be chosen on splits called test.
     seen = dataclasses.replace(splits["test_seen"], name="seen")
     unseen = dataclasses.replace(splits["test_unseen"], name="unseen")
-    rule = DecisionRule(head, discriminants)
+    rule = RuleSettings(head, discriminants)
     for judge in (calibrate, validation_scores):
         found = judge(model, seen, unseen, [splits["trainval"]], rule)
         assert np.isfinite(all_numbers(found)).all()

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from clarel_tf.dataset_loading import Split
+from clarel_tf.data.split import Split
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiment import run_experiment
+from clarel_tf.experiments.experiment import run_experiment
 from tests.conftest import make_split
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from clarel_tf.config import TrainingConfig
-from clarel_tf.optimization import make_optimizer
+from clarel_tf.training.optimizers import make_optimizer
 
 KERAS = {
     "sgd": lambda rate, clip: keras.optimizers.SGD(rate, momentum=0.9, clipnorm=clip),

@@ -17,15 +17,15 @@ import scipy.io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clarel_tf.array_files import read_mat
-from clarel_tf.pairs_features import read_features
-from clarel_tf.pairs_splits import read_shares
-from clarel_tf.pairs_table import read_rows
-from clarel_tf.raw_archives import read_zip_member
-from clarel_tf.vocabulary import build_vocabulary, load_vocabulary, save_vocabulary
-from clarel_tf.word_vectors import load_word_vectors
-from clarel_tf.zero_shot_captions import read_captions
-from clarel_tf.zero_shot_splits import LOCATIONS, read_locations
+from clarel_tf.data.pairs.features import read_features
+from clarel_tf.data.pairs.splits import read_shares
+from clarel_tf.data.pairs.table import read_rows
+from clarel_tf.data.zero_shot.captions import read_captions
+from clarel_tf.data.zero_shot.splits import LOCATIONS, read_locations
+from clarel_tf.models.vocabulary import build_vocabulary, load_vocabulary, save_vocabulary
+from clarel_tf.storage.archives import read_zip_member
+from clarel_tf.storage.array_files import read_mat
+from clarel_tf.storage.word_vectors import load_word_vectors
 from tests.fuzzing import damaged, fuzz
 from tests.pairs_data import make_data, write_features, write_table
 from tests.raw_files import CUB, RawFiles

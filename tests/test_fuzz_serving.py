@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2
 
-from clarel_tf.asking import LocalTransport, answer_rows, parse_new_classes
 from clarel_tf.errors import ClarelError
-from clarel_tf.model_files import load_model
-from clarel_tf.serving_client import ServingClient, connect
+from clarel_tf.models.saving import load_model
+from clarel_tf.serving.client import ServingClient, connect
+from clarel_tf.serving.local import LocalTransport, answer_rows, parse_new_classes
 from tests.conftest import NAMES
 from tests.fuzzing import damaged, fuzz
 from tests.hostile_servers import answering, grpc_answering, read_request, response, talking

@@ -7,22 +7,19 @@ import pytest
 import tensorflow as tf
 
 from clarel_tf.errors import ClarelError
-from clarel_tf.input_pipeline import (
-    captions_by_instance,
-    tokenize_captions,
-    training_batches,
-)
-from clarel_tf.vocabulary import UNKNOWN_ID, Tokenizer
+from clarel_tf.models.caption_tower import CaptionTower
+from clarel_tf.models.vocabulary import UNKNOWN_ID, tokenize_captions
+from clarel_tf.training.batches import captions_by_instance, training_batches
 from tests.conftest import make_split
 
 SPLIT = make_split("train", [3, 5, 3, 5, 9, 9, 3, 5], captions=4)
 CLASSES = np.array([3, 5, 9])
-TOKENIZER = Tokenizer(["a", "bird", "number", *"012345678"], 6)
+TOWER = CaptionTower(["a", "bird", "number", *"012345678"], 6)
 
 
 def batches(split=SPLIT, **changes):
     arguments = {"batch_size": 4, "captions": 2, "seed": 7, "first_step": 0, "steps": 30}
-    dataset = training_batches(split, CLASSES, TOKENIZER, **{**arguments, **changes})
+    dataset = training_batches(split, CLASSES, TOWER, **{**arguments, **changes})
     return list(dataset.as_numpy_iterator())
 
 
@@ -44,7 +41,7 @@ def test_no_instance_twice_in_a_batch_and_all_are_drawn_evenly():
 
 
 def test_features_captions_and_labels_stay_together():
-    by_instance = captions_by_instance(tokenize_captions(SPLIT.captions, TOKENIZER), len(SPLIT))
+    by_instance = captions_by_instance(tokenize_captions(SPLIT.captions, TOWER), len(SPLIT), 0)
     for batch in batches():
         for row, instance in enumerate(instances_of(batch)):
             assert CLASSES[batch["label"][row]] == SPLIT.labels[instance]
@@ -107,7 +104,7 @@ def test_instances_with_few_captions_give_all_they_have():
 
 def test_the_graph_is_traced_once():
     dataset = training_batches(
-        SPLIT, CLASSES, TOKENIZER, batch_size=4, captions=2, seed=0, first_step=0, steps=5
+        SPLIT, CLASSES, TOWER, batch_size=4, captions=2, seed=0, first_step=0, steps=5
     )
     assert dataset.element_spec["token_ids"] == tf.TensorSpec([4, 2, 6], tf.int32)
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from clarel_tf import checksums, files
-from clarel_tf.export_versions import MODELS, checksums_path, versions_of
+from clarel_tf.serving.versions import MODELS, checksums_path, versions_of
+from clarel_tf.storage import checksums, files
 from tests.programs import ROOT, SMALL_MODEL, run_program
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from clarel_tf import losses
-from clarel_tf.distances import pairwise_distances, pairwise_distances_numpy
+from clarel_tf.models import losses
+from clarel_tf.models.distances import pairwise_distances, pairwise_distances_numpy
 
 # Two images and two texts in three dimensions. Distances, image i against text j:
 #   d(v0, t0) = |(0, 3, 4)| = 5      d(v0, t1) = |(1, 0, 0)| = 1

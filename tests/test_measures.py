@@ -8,19 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clarel_tf.calibration import NearestClasses, gzsl_scores, nearest_classes
-from clarel_tf.caption_draws import CaptionDraws
-from clarel_tf.confidence import ValidationDistances, fit_none_threshold, fit_temperature
-from clarel_tf.embedding import EmbeddedSplit
-from clarel_tf.evaluation import queries_from
-from clarel_tf.metrics import per_class_accuracy
-from clarel_tf.retrieval import (
+from clarel_tf.decision.alpha import NearestClasses, nearest_classes
+from clarel_tf.decision.embedded_splits import EmbeddedSplit
+from clarel_tf.decision.probabilities import (
+    ValidationDistances,
+    fit_none_threshold,
+    fit_temperature,
+)
+from clarel_tf.evaluation.caption_draws import CaptionDraws
+from clarel_tf.evaluation.gzsl import area_under, gzsl_scores, per_class_accuracy, seen_unseen_curve
+from clarel_tf.evaluation.retrieval import (
     NearestCaptions,
     RetrievalRecall,
     average_precision_at,
     confusions,
 )
-from clarel_tf.seen_unseen_curve import area_under, seen_unseen_curve
+from clarel_tf.evaluation.zero_shot import queries_from
 from tests.conftest import make_split
 
 

@@ -11,9 +11,10 @@ import tensorflow as tf
 
 from clarel_tf.config import LossConfig, ModelConfig
 from clarel_tf.errors import ClarelError
-from clarel_tf.model import Clarel
-from clarel_tf.model_files import load_model
-from clarel_tf.training_history import METRICS
+from clarel_tf.models.clarel import Clarel
+from clarel_tf.models.losses import METRICS
+from clarel_tf.models.saving import load_model
+from clarel_tf.models.standard_towers import standard_towers
 
 WORDS = [f"w{i}" for i in range(20)]
 SMALL = ModelConfig(
@@ -21,9 +22,10 @@ SMALL = ModelConfig(
 )
 
 
-def make_model(loss=LossConfig(), settings=SMALL, **kwargs) -> Clarel:
+def make_model(loss=LossConfig(), settings=SMALL, frozen_words=False) -> Clarel:
     keras.utils.set_random_seed(1)
-    return Clarel(WORDS, feature_size=5, num_classes=3, model=settings, loss=loss, **kwargs)
+    towers = standard_towers(settings, WORDS, feature_size=5, frozen_words=frozen_words)
+    return Clarel(*towers, num_classes=3, loss=loss)
 
 
 def make_batch(size=6, captions=3, seed=0) -> dict[str, np.ndarray]:
@@ -181,7 +183,8 @@ def test_keras_file_round_trip(tmp_path):
     np.testing.assert_array_equal(model.embed_texts(sentences), loaded.embed_texts(sentences))
     features = np.ones((2, 5), np.float32)
     np.testing.assert_array_equal(model.embed_images(features), loaded.embed_images(features))
-    assert (loaded.vocabulary, loaded.loss_settings) == (model.vocabulary, model.loss_settings)
+    assert loaded.text_tower.get_config() == model.text_tower.get_config()
+    assert loaded.loss_settings == model.loss_settings
     # And it goes on training.
     loaded.fit(dataset(), verbose=0, shuffle=False)
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clarel_tf.nearest import add_candidates, nearest_in_blocks, no_candidates
+from clarel_tf.serving.nearest import add_candidates, nearest_in_blocks, no_candidates
 
 
 @settings(max_examples=40, deadline=None)

@@ -5,23 +5,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarel_tf.caption_draws import CaptionDraws
-from clarel_tf.distances import distances_to_true_means, distances_to_true_means_numpy
-from clarel_tf.embedding import EmbeddedSplit
-from clarel_tf.evaluation import queries_from
-from clarel_tf.new_classes import new_class_curve
-from clarel_tf.prototypes import CaptionScatter, make_prototypes
+from clarel_tf.decision.embedded_splits import EmbeddedSplit
+from clarel_tf.decision.prototypes import CaptionScatter, make_prototypes
+from clarel_tf.evaluation.caption_draws import CaptionDraws
+from clarel_tf.evaluation.new_classes import new_class_curve
+from clarel_tf.evaluation.zero_shot import queries_from
+from clarel_tf.models.distances import distances_to_true_means
 
 
 def test_corrected_distances_by_hand():
     # Squares 25 and 36; a scatter of 18 makes 2 sentences miss by 9, and 1 sentence by 18.
     distances = np.array([[5.0, 6.0]], np.float32)
     expected = [[4.0, np.sqrt(18.0)]]
-    for corrected in (distances_to_true_means, distances_to_true_means_numpy):
-        excess = np.array([18.0 / 2, 18.0 / 1], np.float32)
-        np.testing.assert_allclose(corrected(distances, excess), expected, 1e-6)
+    excess = np.array([18.0 / 2, 18.0 / 1], np.float32)
+    np.testing.assert_allclose(distances_to_true_means(distances, excess), expected, 1e-6)
     # Never below the smallest distance that there is.
-    assert 0 < distances_to_true_means_numpy(distances, np.array([100, 100])).max() < 1e-5
+    too_much = np.array([100, 100], np.float32)
+    assert 0 < distances_to_true_means(distances, too_much).numpy().max() < 1e-5
 
 
 def test_the_correction_is_right_on_average():
@@ -30,7 +30,7 @@ def test_the_correction_is_right_on_average():
     for n in (1, 2, 10):
         means = (true_mean + rng.normal(size=(4000, n, 64))).mean(axis=1)
         squares = np.square(means - query).sum(axis=1)
-        corrected = distances_to_true_means_numpy(np.sqrt(squares)[np.newaxis], np.array(64 / n))
+        corrected = distances_to_true_means(np.sqrt(squares)[np.newaxis], np.array(64 / n))
         # The scatter of 64 standard normals is 64; the mean of 4000 draws is right within 1 %.
         assert np.square(corrected).mean() == pytest.approx(
             np.square(true_mean - query).sum(), rel=0.01

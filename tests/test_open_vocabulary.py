@@ -5,9 +5,10 @@ import pytest
 
 from clarel_tf.config import ModelConfig
 from clarel_tf.errors import ClarelError
-from clarel_tf.model import Clarel
-from clarel_tf.open_vocabulary import with_all_words
-from clarel_tf.word_vectors import load_word_vectors
+from clarel_tf.models.clarel import Clarel
+from clarel_tf.models.open_vocabulary import with_all_words
+from clarel_tf.models.standard_towers import standard_towers
+from clarel_tf.storage.word_vectors import load_word_vectors
 
 SMALL = ModelConfig(embedding_size=6, word_size=3, filters=(4, 4), lstm_units=4, max_tokens=5)
 VECTORS = "a 1 2 3\nbird 4 5 6\nNot 1 1 1\nwing-bar 2 2 2\npurple 7 8 9\npurple 0 0 1\n"
@@ -22,7 +23,7 @@ def vector_file(tmp_path):
 
 def make_model(vector_file, **changes) -> Clarel:
     words = ["a", "bird", "eyering"]  # the last one has no vector
-    model = Clarel(words, feature_size=2, num_classes=2, model=SMALL, **changes)
+    model = Clarel(*standard_towers(SMALL, words, feature_size=2, **changes), num_classes=2)
     model.text_tower.set_word_vectors(load_word_vectors(vector_file, words).matrix)
     return model
 
@@ -30,7 +31,7 @@ def make_model(vector_file, **changes) -> Clarel:
 def test_trained_words_stay_and_others_come(vector_file):
     model = make_model(vector_file, frozen_words=True)
     wider = with_all_words(model, vector_file)
-    assert wider.vocabulary == ["a", "bird", "purple"]
+    assert wider.text_tower.vocabulary == ["a", "bird", "purple"]
     known = ["a bird", "an eyering", ""]
     np.testing.assert_allclose(wider.embed_texts(known), model.embed_texts(known), atol=1e-6)
     # To the trained model "purple" and "zzz" are both unknown; the wider one can tell them apart.

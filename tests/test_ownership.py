@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from clarel_tf import ownership
 from clarel_tf.config import Config
-from clarel_tf.dataset_loading import get_builder, prepare
-from clarel_tf.ensemble_run import run_ensemble
+from clarel_tf.data.loading import get_builder, prepare
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiment import run_experiment, run_validation
-from clarel_tf.export import export_run
-from clarel_tf.files import read_json
-from clarel_tf.model_files import load_model
-from clarel_tf.repeats import run_repeats
-from clarel_tf.run_folder import RunFolder
-from clarel_tf.sweep import claim_sweep_dir
+from clarel_tf.experiments.ensemble_run import run_ensemble
+from clarel_tf.experiments.experiment import run_experiment, run_validation
+from clarel_tf.experiments.repeats import run_repeats
+from clarel_tf.experiments.run_folder import RunFolder
+from clarel_tf.experiments.sweep import claim_sweep_dir
+from clarel_tf.models.saving import load_model
+from clarel_tf.serving.export import export_run
+from clarel_tf.storage import ownership
+from clarel_tf.storage.files import read_json
 from tests.conftest import NAMES
 from tests.programs import SMALL_MODEL, run_program
 

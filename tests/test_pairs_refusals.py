@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from clarel_tf.dataset_loading import get_builder
+from clarel_tf.data.loading import get_builder
+from clarel_tf.data.pairs.splits import SplitShares
 from clarel_tf.errors import ClarelError
-from clarel_tf.pairs_splits import SplitShares
 from tests.pairs_data import (
     assert_same_as,
     build,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from clarel_tf.data.pairs.splits import SplitShares, check_splits, make_splits, read_shares
+from clarel_tf.data.pairs.table import ROW_SPLITS
 from clarel_tf.errors import ClarelError
-from clarel_tf.pairs_splits import SplitShares, check_splits, make_splits, read_shares
-from clarel_tf.pairs_table import ROW_SPLITS
 
 SHARES = st.builds(
     SplitShares,

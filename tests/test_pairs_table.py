@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clarel_tf.data.pairs.folder import read_folder
+from clarel_tf.data.pairs.table import Row, read_rows
 from clarel_tf.errors import ClarelError
-from clarel_tf.pairs_folder import read_folder
-from clarel_tf.pairs_table import Row, read_rows
 
 HEADER = "image_id,class,captions\n"
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import scipy.io
 
-from clarel_tf.dataset_loading import class_names, get_builder, load_splits
-from clarel_tf.dataset_report import dataset_report
-from clarel_tf.word_vectors import load_word_vectors
+from clarel_tf.data.loading import class_names, get_builder, load_splits
+from clarel_tf.reporting.dataset_report import dataset_report
+from clarel_tf.storage.word_vectors import load_word_vectors
 
 DATA = Path(os.environ.get("CLAREL_DATA", "nowhere"))
 pytestmark = pytest.mark.skipif(

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from clarel_tf import files
-from clarel_tf.array_files import read_mat, read_npz
-from clarel_tf.asking import read_authorization
+from clarel_tf.data.pairs.features import read_features
+from clarel_tf.data.pairs.splits import read_shares
+from clarel_tf.data.pairs.table import read_rows
 from clarel_tf.errors import ClarelError
-from clarel_tf.model_files import load_model
-from clarel_tf.pairs_features import read_features
-from clarel_tf.pairs_splits import read_shares
-from clarel_tf.pairs_table import read_rows
-from clarel_tf.raw_archives import iterate_texts, read_zip_member
-from clarel_tf.serving_client import connect
-from clarel_tf.vocabulary import load_vocabulary
-from clarel_tf.word_vectors import load_word_vectors
+from clarel_tf.models.saving import load_model
+from clarel_tf.models.vocabulary import load_vocabulary
+from clarel_tf.serving.client import connect
+from clarel_tf.serving.local import read_authorization
+from clarel_tf.storage import files
+from clarel_tf.storage.archives import iterate_texts, read_zip_member
+from clarel_tf.storage.array_files import read_mat, read_npz
+from clarel_tf.storage.word_vectors import load_word_vectors
 from tests.programs import run_program
 
 READERS = {

@@ -9,10 +9,10 @@ import subprocess
 
 import pytest
 
-from clarel_tf.dataset_loading import Split
-from clarel_tf.experiment import run_experiment
-from clarel_tf.files import read_json
-from clarel_tf.report import report_page
+from clarel_tf.data.split import Split
+from clarel_tf.experiments.experiment import run_experiment
+from clarel_tf.reporting.run_report import report_page
+from clarel_tf.storage.files import read_json
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed")

@@ -7,7 +7,7 @@ import pytest
 
 from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
-from clarel_tf.run_folder import RunFolder
+from clarel_tf.experiments.run_folder import RunFolder
 
 
 def make_run(path, config=Config(), steps=100) -> RunFolder:

@@ -7,8 +7,9 @@ import tensorflow as tf
 
 from benchmarks.plain_clarel import PlainClarel, plain_optimizer
 from clarel_tf.config import ModelConfig, TrainingConfig
-from clarel_tf.model import Clarel
-from clarel_tf.optimization import make_optimizer
+from clarel_tf.models.clarel import Clarel
+from clarel_tf.models.standard_towers import standard_towers
+from clarel_tf.training.optimizers import make_optimizer
 
 STEPS, INSTANCES, CAPTIONS, LIMIT, CLASSES, WIDTH = 50, 8, 3, 30, 5, 12
 # With the 0.1 of the paper so small a model is chaotic: after 25 steps two runs that differ in
@@ -57,7 +58,7 @@ def test_fifty_steps_have_the_losses_of_the_plain_model():
         image_dropout=0.0,
         text_dropout=0.0,
     )
-    ours = Clarel(WORDS, WIDTH, CLASSES, model=settings, frozen_words=True)
+    ours = Clarel(*standard_towers(settings, WORDS, WIDTH, frozen_words=True), CLASSES)
     plain = PlainClarel(ours)
     found = losses_of(ours, make_optimizer(TrainingConfig(learning_rate=LEARNING_RATE)))
     expected = losses_of(plain, plain_optimizer(LEARNING_RATE))

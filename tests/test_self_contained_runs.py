@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiment import run_experiment, run_validation
-from clarel_tf.files import read_json
-from clarel_tf.kept_vectors import keep_vectors, read_kept_vectors
-from clarel_tf.rerun import evaluate_run
-from clarel_tf.run_folder import RunFolder
-from clarel_tf.word_vectors import load_word_vectors
+from clarel_tf.experiments.experiment import run_experiment, run_validation
+from clarel_tf.experiments.kept_vectors import keep_vectors, read_kept_vectors
+from clarel_tf.experiments.reevaluation import evaluate_run
+from clarel_tf.experiments.run_folder import RunFolder
+from clarel_tf.storage.files import read_json
+from clarel_tf.storage.word_vectors import load_word_vectors
 from tests.conftest import NAMES
 from tests.programs import SMALL_MODEL, run_program
 

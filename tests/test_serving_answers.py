@@ -10,10 +10,10 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import predict_pb2
 
-from clarel_tf.asking import LocalTransport, read_authorization
 from clarel_tf.errors import ClarelError, printable
-from clarel_tf.export_versions import MODELS, load_version
-from clarel_tf.serving_client import ServingClient, ServingError, connect
+from clarel_tf.serving.client import ServingClient, ServingError, connect
+from clarel_tf.serving.local import LocalTransport, read_authorization
+from clarel_tf.serving.versions import MODELS, load_version
 from tests.hostile_servers import answering, grpc_answering, response
 from tests.programs import run_program
 

@@ -11,12 +11,12 @@ import time
 import numpy as np
 import pytest
 
-from clarel_tf.asking import LocalTransport, parse_new_classes
-from clarel_tf.checksums import MANIFEST
 from clarel_tf.errors import ClarelError
-from clarel_tf.export_versions import MODELS, checksums_path
-from clarel_tf.model_files import load_model
-from clarel_tf.serving_client import ServingClient, ServingError, connect
+from clarel_tf.models.saving import load_model
+from clarel_tf.serving.client import ServingClient, ServingError, connect
+from clarel_tf.serving.local import LocalTransport, parse_new_classes
+from clarel_tf.serving.versions import MODELS, checksums_path
+from clarel_tf.storage.checksums import MANIFEST
 from tests.conftest import NAMES
 from tests.model_server import serve
 from tests.programs import run_program

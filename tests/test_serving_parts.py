@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2
 
-from clarel_tf.export import export_run
-from clarel_tf.files import read_json
-from clarel_tf.phase import build_model
-from clarel_tf.serving_client import ServingError, connect
-from clarel_tf.vocabulary import build_vocabulary
+from clarel_tf.experiments.training_phase import build_model
+from clarel_tf.models.vocabulary import build_vocabulary
+from clarel_tf.serving.client import ServingError, connect
+from clarel_tf.serving.export import export_run
+from clarel_tf.storage.files import read_json
 from tests.conftest import NAMES
 from tests.hostile_servers import answering, grpc_answering, response
 from tests.model_server import serve

@@ -14,9 +14,9 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2
 
 from clarel_tf.errors import ClarelError
-from clarel_tf.serving_address import parse_server
-from clarel_tf.serving_calls import MAX_ANSWER_BYTES
-from clarel_tf.serving_client import ServingError, connect
+from clarel_tf.serving.address import parse_server
+from clarel_tf.serving.calls import MAX_ANSWER_BYTES
+from clarel_tf.serving.client import ServingError, connect
 from tests.hostile_servers import (
     answering,
     grpc_answering,

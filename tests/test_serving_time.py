@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2
 
 from clarel_tf.errors import ClarelError
-from clarel_tf.serving_client import ServingError, connect
+from clarel_tf.serving.client import ServingError, connect
 from tests.hostile_servers import (
     answering,
     dribble,

@@ -10,12 +10,12 @@ import matplotlib.image
 import pytest
 
 from clarel_tf.config import Config
-from clarel_tf.dataset_loading import get_builder, load_splits
+from clarel_tf.data.loading import get_builder, load_splits
+from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiment import run_experiment, run_validation
-from clarel_tf.protocol import apply_protocol
-from clarel_tf.sweep import collect, grid_configs, parse_grid, remove_figures
-from clarel_tf.sweep_tables import ablation_table, averaged, settings_table
+from clarel_tf.experiments.experiment import run_experiment, run_validation
+from clarel_tf.experiments.sweep import collect, grid_configs, parse_grid, remove_figures
+from clarel_tf.reporting.sweep_report import ablation_table, averaged, settings_table
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = {"zsl": 50.0, "u0": 30.0, "s0": 60.0, "h0": 40.0, "alpha": 0.1, "ausuc": 40.0}
@@ -176,3 +176,11 @@ def test_figures_that_were_not_drawn_anew_are_removed(tmp_path):
     remove_figures(tmp_path, ["alpha.png", "kappa.png"])
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"alpha.png", "kappa.png", "mine.png", "sweep.csv"}
+
+
+def test_other_settings_are_not_pooled_as_if_they_were_repeats():
+    rows = [row(40.0, embedding_size=16), row(60.0, embedding_size=64)]
+    table = ablation_table(rows, Config(), ["embedding_size"])
+    assert "| alpha | lambda | kappa | embedding_size | runs |" in table
+    assert "| chosen | 0.5 | 0.5 | 16 | 1 | 50.0 | 50.0 | 40.0 |" in table
+    assert "| chosen | 0.5 | 0.5 | 64 | 1 | 50.0 | 50.0 | 60.0 |" in table

@@ -7,17 +7,18 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clarel_tf.text_tower import TextTower
+from clarel_tf.models.caption_tower import CaptionTower
 from tests.plain_text_tower import PlainTextTower
 
 LIMIT = 30
 VOCABULARY = 40
+WORDS = [f"w{i}" for i in range(VOCABULARY)]
 
 
-def make_tower(**changes) -> TextTower:
+def make_tower(**changes) -> CaptionTower:
     keras.utils.set_random_seed(3)
     sizes = {"word_size": 12, "filters": (8, 16), "lstm_units": 8, "embedding_size": 24}
-    tower = TextTower(VOCABULARY, **{**sizes, "dropout": 0.0, **changes})
+    tower = CaptionTower(WORDS, LIMIT, **{**sizes, "dropout": 0.0, **changes})
     tower.build()
     rng = np.random.default_rng(5)
     for variable in tower.variables:  # away from 0 and 1, where a mistake could hide
@@ -139,7 +140,7 @@ def test_an_empty_batch_has_an_empty_answer():
 
 
 def test_unknown_word_is_a_zero_vector():
-    tower = make_tower(train_words=False)
+    tower = make_tower(frozen_words=True)
     assert not tower.words.numpy()[:2].any()
     tower.set_word_vectors(np.ones((VOCABULARY, 12), np.float32))
     assert not tower.words.numpy()[:2].any()
@@ -149,7 +150,7 @@ def test_unknown_word_is_a_zero_vector():
 
 def test_convolutions_start_with_the_variance_of_the_authors():
     keras.utils.set_random_seed(0)
-    tower = TextTower(10, word_size=300)
+    tower = CaptionTower([f"w{i}" for i in range(10)], word_size=300)
     tower.build()
     # 0.2 / (filters * width): 0.2 / (128 * 3) and 0.2 / (256 * 1).
     assert np.var(tower.blocks[0].kernels[0]) == pytest.approx(0.2 / 384, rel=0.03)

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clarel_tf.training_history import read_history
-from clarel_tf.vocabulary import load_vocabulary
+from clarel_tf.models.vocabulary import load_vocabulary
+from clarel_tf.training.history import read_history
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = [

@@ -7,15 +7,16 @@ import keras
 import numpy as np
 import pytest
 
-from clarel_tf.checkpoints import CheckpointFolder
 from clarel_tf.config import Config, TrainingConfig
 from clarel_tf.errors import ClarelError
-from clarel_tf.input_pipeline import training_batches
-from clarel_tf.optimization import make_optimizer, make_schedule
-from clarel_tf.phase import build_model, phase_config
-from clarel_tf.training import StepRecorder, train
-from clarel_tf.training_history import HISTORY_COLUMNS, read_history
-from clarel_tf.vocabulary import Tokenizer, build_vocabulary
+from clarel_tf.experiments.training_phase import build_model, phase_config
+from clarel_tf.models.caption_tower import CaptionTower
+from clarel_tf.models.vocabulary import build_vocabulary
+from clarel_tf.training.batches import training_batches
+from clarel_tf.training.checkpoints import CheckpointFolder
+from clarel_tf.training.history import HISTORY_COLUMNS, read_history
+from clarel_tf.training.loop import StepRecorder, train
+from clarel_tf.training.optimizers import make_optimizer, make_schedule
 
 
 def train_in(folder, splits, config: Config, recorder_class=StepRecorder):
@@ -114,7 +115,7 @@ def first_steps(split, settings, seed: int) -> np.ndarray:
     batches = training_batches(
         split,
         np.unique(split.labels),
-        Tokenizer(["a"], 8),
+        CaptionTower(["a"], 8),
         batch_size=settings.batch_size,
         captions=settings.captions,
         seed=seed,

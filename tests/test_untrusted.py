@@ -14,11 +14,11 @@ import keras
 import numpy as np
 import pytest
 
-from clarel_tf.array_files import read_npz
 from clarel_tf.errors import ClarelError
-from clarel_tf.model_files import load_model
-from clarel_tf.raw_archives import iterate_texts, read_zip_member
-from clarel_tf.word_vectors import load_word_vectors
+from clarel_tf.models.saving import load_model
+from clarel_tf.storage.archives import iterate_texts, read_zip_member
+from clarel_tf.storage.array_files import read_npz
+from clarel_tf.storage.word_vectors import load_word_vectors
 from tests.programs import ROOT
 
 # Calls that execute, unpickle or unpack what they are given, by the last parts of their names.

@@ -4,7 +4,12 @@ import pytest
 import tensorflow as tf
 
 from clarel_tf.errors import ClarelError
-from clarel_tf.vocabulary import Tokenizer, build_vocabulary, load_vocabulary, save_vocabulary
+from clarel_tf.models.vocabulary import (
+    Tokenizer,
+    build_vocabulary,
+    load_vocabulary,
+    save_vocabulary,
+)
 
 WORDS = ["a", "red", "bird", "ü", "s"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clarel_tf.errors import ClarelError
-from clarel_tf.word_vectors import load_word_vectors
+from clarel_tf.storage.word_vectors import load_word_vectors
 
 VECTORS = {"the": [1.0, 2.0, 3.0], "bird": [0.5, -1.25, 4.0], "über": [7.0, 8.0, 9.0]}
 

@@ -18,7 +18,7 @@ import pytest
 import scipy.io
 import tensorflow_datasets as tfds
 
-from clarel_tf.dataset_loading import class_names, get_builder, load_splits
+from clarel_tf.data.loading import class_names, get_builder, load_splits
 from clarel_tf.errors import ClarelError
 from tests.raw_files import CUB, FLOWERS, RawFiles
 

@@ -3,7 +3,7 @@
 tfds build datasets/cub --manual_dir=FOLDER
 """
 
-from clarel_tf.zero_shot_builder import ZeroShotBuilder
+from clarel_tf.data.zero_shot.builder import ZeroShotBuilder
 
 
 class Builder(ZeroShotBuilder):

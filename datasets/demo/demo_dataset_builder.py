@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow_datasets as tfds
 
-from clarel_tf.dataset_format import MarkedBuild, example_features
+from clarel_tf.data.schema import MarkedBuild, example_features
 
 from . import world as demo_world
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow_datasets as tfds
 
-from clarel_tf.dataset_loading import get_builder, load_splits
+from clarel_tf.data.loading import get_builder, load_splits
 
 from . import demo_dataset_builder
 

@@ -6,8 +6,8 @@ tfds build datasets/flowers --manual_dir=FOLDER
 import re
 from pathlib import Path
 
+from clarel_tf.data.zero_shot.builder import ZeroShotBuilder
 from clarel_tf.errors import ClarelError
-from clarel_tf.zero_shot_builder import ZeroShotBuilder
 
 # The names of the 102 categories, in the order of their numbers in the original dataset.
 _NAMES = (Path(__file__).parent / "class_names.txt").read_text(encoding="utf-8").splitlines()

@@ -3,11 +3,11 @@
 import numpy as np
 import tensorflow_datasets as tfds
 
-from clarel_tf.dataset_format import SPLITS, MarkedBuild, OptionalConfigs, example_features
+from clarel_tf.data.pairs.features import read_features
+from clarel_tf.data.pairs.folder import PairsFolder, make_example, read_folder
+from clarel_tf.data.pairs.table import TRAINVAL_SPLITS, read_rows
+from clarel_tf.data.schema import SPLITS, MarkedBuild, OptionalConfigs, example_features
 from clarel_tf.errors import ClarelError
-from clarel_tf.pairs_features import read_features
-from clarel_tf.pairs_folder import PairsFolder, make_example, read_folder
-from clarel_tf.pairs_table import TRAINVAL_SPLITS, read_rows
 
 
 class Builder(MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
@@ -74,7 +74,7 @@ class Builder(MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
 
     def _split_generators_on_beam(self, dl_manager: tfds.download.DownloadManager, pipeline):
         # Imported here because Beam is slow to import and a built dataset is read without it.
-        from clarel_tf.pairs_beam import joined_examples
+        from clarel_tf.data.pairs.beam import joined_examples
 
         return joined_examples(pipeline, self._take(dl_manager))
 

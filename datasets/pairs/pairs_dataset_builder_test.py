@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from clarel_tf.dataset_format import SPLITS
-from clarel_tf.dataset_loading import class_names, get_builder, load_splits
-from clarel_tf.pairs_splits import SplitShares
+from clarel_tf.data.loading import class_names, get_builder, load_splits
+from clarel_tf.data.pairs.splits import SplitShares
+from clarel_tf.data.schema import SPLITS
 from tests.pairs_data import (
     assert_same_as,
     build,
@@ -83,7 +83,7 @@ def test_a_second_build_does_nothing_and_another_process_knows_the_names(tmp_pat
     build(folder, data)
     assert {path: path.stat().st_mtime_ns for path in data.rglob("*")} == before
     code = (
-        "import sys; from clarel_tf.dataset_loading import *;"
+        "import sys; from clarel_tf.data.loading import *;"
         "names = class_names(get_builder('pairs', data_dir=sys.argv[1]));"
         "sys.stdout.buffer.write('|'.join(names).encode())"
     )

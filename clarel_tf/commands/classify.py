@@ -1,0 +1,111 @@
+"""Classifies images by an exported classifier: in a folder, or behind a model server.
+
+python classify_main.py --export_dir=exports/demo --dataset=demo --image_ids=demo_02319 \\
+  --new_class="cardinal: a small red bird; a bird with a red crown"
+"""
+
+import csv
+import json
+import sys
+from typing import Any
+
+from absl import flags
+
+from clarel_tf.commands import cli
+from clarel_tf.errors import ClarelError, printable
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("export_dir", None, "folder of an export")
+    flags.DEFINE_string(
+        "server",
+        None,
+        "instead of a folder: http://host:8501 or https://host (REST), host:8500 or "
+        "grpcs://host:8500 (gRPC, plain or with TLS)",
+    )
+    flags.DEFINE_string("features", None, ".npz file with image_ids [N], features [N, D]")
+    flags.DEFINE_string("dataset", None, "take the images of --image_ids from this dataset")
+    flags.DEFINE_string("config", "", "builder config of the dataset (empty: its default)")
+    flags.DEFINE_list("image_ids", [], "which images of the dataset")
+    flags.DEFINE_multi_string("new_class", [], "'name: sentence; sentence'; repeatable")
+    flags.DEFINE_float("alpha", None, "another balance of seen and unseen classes")
+    flags.DEFINE_enum("format", "table", ["table", "csv", "json"], "form of the answer")
+    flags.DEFINE_float("timeout", 60.0, "seconds for the whole answer of a server", lower_bound=0.1)
+    flags.DEFINE_string("ca_file", None, "PEM file of the certificates to trust (TLS)")
+    flags.DEFINE_string(
+        "authorization_file", None, "file with the value of the Authorization header for the server"
+    )
+    cli.define_data_flags()
+
+
+def main() -> None:
+    if bool(flags.FLAGS.export_dir) == bool(flags.FLAGS.server):
+        raise ClarelError("give --export_dir or --server, one of them")
+    if bool(flags.FLAGS.features) == bool(flags.FLAGS.dataset):
+        raise ClarelError("give --features or --dataset with --image_ids, one of them")
+    if (flags.FLAGS.ca_file or flags.FLAGS.authorization_file) and not flags.FLAGS.server:
+        raise ClarelError("--ca_file and --authorization_file belong to --server")
+    from clarel_tf.serving.local import parse_new_classes
+
+    new_classes = parse_new_classes(flags.FLAGS.new_class)
+    image_ids, features = _images()
+    cli.start_tensorflow()
+    from clarel_tf.serving.client import ServingClient, connect
+    from clarel_tf.serving.local import LocalTransport, answer_rows, read_authorization
+
+    if flags.FLAGS.server:
+        client = connect(
+            flags.FLAGS.server,
+            flags.FLAGS.timeout,
+            ca_file=flags.FLAGS.ca_file,
+            authorization=read_authorization(flags.FLAGS.authorization_file),
+        )
+    else:
+        client = ServingClient(LocalTransport(flags.FLAGS.export_dir))
+    answer = client.classify(features, flags.FLAGS.alpha, new_classes)
+    _show(answer_rows(image_ids, answer))
+
+
+def _images() -> tuple[list[str], Any]:
+    """Ids and features of the images asked about."""
+    if flags.FLAGS.features:
+        from clarel_tf.serving.local import read_image_features
+
+        return read_image_features(flags.FLAGS.features)
+    _, splits = cli.load_dataset(flags.FLAGS.dataset, flags.FLAGS.config)
+    from clarel_tf.serving.local import find_images
+
+    return find_images(splits, flags.FLAGS.image_ids)
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    if flags.FLAGS.format == "json":
+        print(json.dumps(rows, indent=2))
+        return
+    if flags.FLAGS.format == "csv":
+        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: _shown(value) for key, value in row.items()} for row in rows)
+        return
+    widths = {key: max(len(key), *(len(_cell(row[key])) for row in rows)) for key in rows[0]}
+    for row in [{key: key for key in widths}, *rows]:
+        print("  ".join(_cell(row[key]).ljust(width) for key, width in widths.items()).rstrip())
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(_shown(value))
+
+
+def _shown(value: Any) -> Any:
+    """Names with their control characters escaped; everything else as it is."""
+    return printable(value) if isinstance(value, str) else value
+
+
+def run() -> None:
+    """The console command."""
+    define_flags()
+    cli.run(main, __doc__.splitlines()[0])
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,254 @@
+"""What the programs share: flags made from the settings, readable help, one-line errors."""
+
+import contextlib
+import os
+import sys
+import tempfile
+import textwrap
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from absl import app, flags, logging
+
+from clarel_tf.config import Config, settings
+from clarel_tf.errors import ClarelError, printable
+from clarel_tf.experiments.run_folder import BEGIN_ANEW, MAKE_AGAIN, RunFolder, is_older_run
+from clarel_tf.presets import preset
+from clarel_tf.storage import checksums, ownership
+from clarel_tf.storage.files import disk_trouble, read_json
+from clarel_tf.training.process_memory import keep_few_kernels
+
+_TITLES = {"": "Experiment", "model": "Model", "loss": "Loss", "training": "Training"}
+
+
+def flag_name(setting: str) -> str:
+    """`lambda_` is a setting because `lambda` is a word of the language; the flag is --lambda."""
+    return setting.rstrip("_")
+
+
+def define_setting_flags() -> None:
+    """One flag for each setting. None means: as in the preset."""
+    for _, field in settings():
+        name, meaning = flag_name(field.name), field.metadata["meaning"]
+        if field.metadata["choices"]:
+            flags.DEFINE_enum(name, None, field.metadata["choices"], meaning)
+        elif typing.get_origin(field.type) is tuple:
+            flags.DEFINE_list(name, None, meaning)
+        else:
+            define = {
+                int: flags.DEFINE_integer,
+                float: flags.DEFINE_float,
+                bool: flags.DEFINE_bool,
+                str: flags.DEFINE_string,
+            }[field.type]
+            define(name, None, meaning)
+    flags.DEFINE_alias("config", "dataset_config")
+    flags.DEFINE_string(
+        "preset", None, "paper, fast or tiny (default: tiny for the demo dataset, else paper)"
+    )
+    flags.DEFINE_string("config_file", None, "start from this config.json instead of a preset")
+
+
+def define_data_flags() -> None:
+    """Where datasets are, built and raw."""
+    flags.DEFINE_string(
+        "data_dir", None, "where built datasets are kept (default: ~/tensorflow_datasets)"
+    )
+    flags.DEFINE_string(
+        "manual_dir", None, "folder with the raw files of a dataset that is not built yet"
+    )
+
+
+def load_dataset(name: str, config: str) -> tuple[Any, dict[str, Any]]:
+    """The builder of a dataset and its splits, built first if need be, by the data flags."""
+    start_tensorflow()
+    from clarel_tf.data.loading import get_builder, load_splits
+
+    builder = get_builder(name, config, flags.FLAGS.data_dir)
+    return builder, load_splits(builder, flags.FLAGS.manual_dir)
+
+
+def make_distribution(kind: str) -> Any:
+    """The `Distribution` named by --distribute, or None for one device."""
+    if kind == "none":
+        return None
+    start_tensorflow(use_devices=kind != "multi_worker")
+    from clarel_tf.training.distributed import distribution
+
+    made = distribution.mirrored() if kind == "mirrored" else distribution.multi_worker()
+    print(made, flush=True)
+    return made
+
+
+def share_cores(operations: int) -> None:
+    """Leaves each of `operations` its part of the threads, before TensorFlow is imported."""
+    if operations == 1:
+        return  # TensorFlow's own choice: all threads for one operation
+    allowed = os.environ.get("TF_NUM_INTRAOP_THREADS", "")
+    threads = int(allowed) if allowed.isdecimal() else os.cpu_count() or 1
+    os.environ["TF_NUM_INTRAOP_THREADS"] = str(max(1, threads // operations))
+
+
+def config_from_flags() -> Config:
+    """The preset or the config file, with every given flag on top."""
+    given: dict[str, Any] = {}
+    for _, field in settings():
+        value = flags.FLAGS[flag_name(field.name)].value
+        if value is None:
+            continue
+        if typing.get_origin(field.type) is tuple:
+            value = _integers(field.name, value)
+        given[field.name] = value
+    if flags.FLAGS.config_file and flags.FLAGS.preset:
+        raise ClarelError("give --preset or --config_file, not both")
+    if flags.FLAGS.config_file:
+        base = Config.from_dict(read_json(flags.FLAGS.config_file))
+    else:
+        is_demo = given.get("dataset", Config.dataset) == "demo"
+        base = preset(flags.FLAGS.preset or ("tiny" if is_demo else "paper"))
+    steps = given.get("steps", base.training.steps)
+    if "warmup_steps" not in given and base.training.warmup_steps >= steps > 0:
+        given["warmup_steps"] = steps // 10  # the preset's is meant for more steps
+    return base.override(given)
+
+
+def _integers(name: str, items: list[str]) -> tuple[int, ...]:
+    try:
+        return tuple(int(item) for item in items)
+    except ValueError:
+        raise ClarelError(f"{name} must be integers with commas between, not {items}") from None
+
+
+def finished_run(run_dir: str | None) -> tuple[RunFolder, Config]:
+    """The folder and the config of a finished run, named by --run_dir."""
+    if not run_dir:
+        raise ClarelError("--run_dir is missing: name the folder of a finished run")
+    folder = RunFolder(run_dir)
+    ownership.check_claim(folder.path, "run", "run_dir", is_older_run)
+    if not folder.results_path.is_file():
+        raise ClarelError(f"run_dir {run_dir} holds no finished run (no results.json)")
+    checksums.check(folder.results_path, MAKE_AGAIN)
+    return folder, Config.from_dict(checksums.read_json(folder.config_path, BEGIN_ANEW))
+
+
+def run(
+    main: Callable[[], None], about: str, when_stopped: str = "nothing was left half-written"
+) -> None:
+    """Parses the flags and calls `main`; a user's mistake is one line on stderr and exit code 1.
+
+    Args:
+      about: what the program does, for --help.
+      when_stopped: what Ctrl-C leaves behind, for the message.
+    """
+
+    def parse(argv: list[str]) -> list[str]:
+        if {"--help", "-h", "-help", "--helpshort", "--helpfull"} & set(argv[1:]):
+            with contextlib.suppress(BrokenPipeError):  # `--help | head`
+                print(help_text(about), flush=True)
+            os._exit(0)
+        try:
+            rest = flags.FLAGS(argv)
+        except flags.Error as error:
+            _fail(str(error))
+        if rest[1:]:
+            _fail(f"unexpected argument {rest[1]!r}; flags look like --name=value (see --help)")
+        return rest
+
+    def guarded(_argv: list[str]) -> None:
+        logging.set_verbosity(logging.WARNING)
+        try:
+            main()
+            sys.stdout.flush()
+        except ClarelError as error:
+            _fail(str(error))
+        except KeyboardInterrupt:
+            _fail(f"stopped; {when_stopped}", code=130)
+        except BrokenPipeError:  # `| head` has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except Exception as error:
+            # A disk that is full or not ours is no bug, wherever it shows.
+            if (trouble := disk_trouble(error)) is None:
+                raise
+            _fail(trouble)
+
+    app.run(guarded, flags_parser=parse)
+
+
+def start_tensorflow(use_devices: bool = True) -> None:
+    """Imports TensorFlow without its start-up notes, which would hide ours.
+
+    They are written before any log level counts, so standard error is put aside meanwhile; it is
+    shown after all if the import fails. Setting TF_CPP_MIN_LOG_LEVEL brings the notes back.
+
+    Args:
+      use_devices: a cluster must be joined before any device is used.
+    """
+    keep_few_kernels()
+    if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
+        return
+    # What is an error for us comes as an exception as well.
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    real_stderr = os.dup(2)
+    with tempfile.TemporaryFile() as aside:
+        os.dup2(aside.fileno(), 2)
+        try:
+            import tensorflow as tf
+
+            if use_devices:
+                tf.config.list_logical_devices()
+            else:
+                tf.config.list_physical_devices()
+        except Exception:
+            aside.seek(0)
+            os.write(real_stderr, aside.read())
+            raise
+        finally:
+            os.dup2(real_stderr, 2)
+            os.close(real_stderr)
+
+
+def _fail(message: str, code: int = 1) -> typing.NoReturn:
+    print("error: " + printable(" ".join(message.split())), file=sys.stderr)
+    sys.exit(code)
+
+
+def help_text(about: str) -> str:
+    """The flags in groups: those of the program first, then those of each section of settings."""
+    has_settings = "preset" in flags.FLAGS
+    fields = {flag_name(field.name): (section, field) for section, field in settings()}
+    groups: dict[str, list[str]] = {"Program": []} | {title: [] for title in _TITLES.values()}
+    for name in flags.FLAGS:
+        flag, default, title = flags.FLAGS[name], flags.FLAGS[name].default, "Program"
+        if has_settings and name in fields:
+            section, field = fields[name]
+            default, title = field.default, _TITLES[section]
+        elif has_settings and name == "config":
+            title = _TITLES[""]
+        elif _is_foreign(name):
+            continue
+        groups[title].append(_flag_help(name, flag, default))
+    body = [f"{title}\n" + "\n".join(rows) for title, rows in groups.items() if rows]
+    if has_settings:
+        about += (
+            " Defaults in brackets are the paper's; a preset changes some of them, and the demo "
+            "dataset has preset 'tiny' unless another one is given."
+        )
+    return "\n\n".join([textwrap.fill(about, 96), *body])
+
+
+def _is_foreign(name: str) -> bool:
+    return flags.FLAGS.find_module_defining_flag(name, "").startswith("absl")
+
+
+def _flag_help(name: str, flag: flags.Flag, default: Any) -> str:
+    if isinstance(default, tuple):
+        default = ",".join(map(str, default))
+    if isinstance(default, bool):
+        default = str(default).lower()
+    shown = "" if default in (None, "", []) else f" [{default}]"
+    meaning = " ".join(flag.help.split()).removesuffix(
+        "; repeat this option to specify a list of values"
+    )
+    text = textwrap.fill(f"{meaning}{shown}", 68)
+    return textwrap.indent(text, " " * 28).replace(" " * 28, f"  --{name:<24}", 1)

@@ -1,0 +1,105 @@
+"""Exports a finished run as SavedModels for TensorFlow Serving.
+
+python export_main.py --run_dir=runs/demo --export_dir=exports/demo
+"""
+
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+
+from clarel_tf.commands import cli
+from clarel_tf.config import Config
+from clarel_tf.errors import ClarelError
+from clarel_tf.experiments.run_folder import RunFolder
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("run_dir", None, "folder of a finished run")
+    flags.DEFINE_string("export_dir", None, "folder that gets the models")
+    flags.DEFINE_integer("k", 5, "classes, captions or images in an answer", lower_bound=1)
+    flags.DEFINE_string("gallery_split", None, "split whose captions and images can be retrieved")
+    flags.DEFINE_enum(
+        "export_vocabulary",
+        "training",
+        ["training", "all"],
+        "words of the training captions, or all words of a frozen vector file",
+    )
+    flags.DEFINE_string(
+        "word_vectors", None, "where the vector file of the run is now, for --export_vocabulary=all"
+    )
+    flags.DEFINE_string("base_path", "/models", "where the server sees export_dir")
+    cli.define_data_flags()
+
+
+def main() -> None:
+    folder, config = cli.finished_run(flags.FLAGS.run_dir)
+    if not flags.FLAGS.export_dir:
+        raise ClarelError("--export_dir is missing: name the folder that gets the models")
+    cli.start_tensorflow()
+    gallery = flags.FLAGS.gallery_split
+    classes, splits, names = _stored_classes(folder), {}, []
+    if classes is None or gallery:
+        splits, names = _load_splits(folder, config)
+    from clarel_tf.models.open_vocabulary import with_all_words
+    from clarel_tf.models.saving import load_model
+    from clarel_tf.serving.export import export_run
+    from clarel_tf.storage.files import file_fingerprint, read_json
+
+    if gallery and gallery not in splits:
+        raise ClarelError(f"--gallery_split={gallery} is not one of {', '.join(splits)}")
+    model = load_model(folder.path / "model.keras")
+    if flags.FLAGS.export_vocabulary == "all":
+        if not config.word_vectors:
+            raise ClarelError("--export_vocabulary=all needs a run with --word_vectors")
+        vectors = flags.FLAGS.word_vectors or config.word_vectors
+        if not Path(vectors).exists():
+            raise ClarelError(
+                f"the vector file {vectors} is not there; say where it is with --word_vectors"
+            )
+        folder.check_data({"word_vectors": file_fingerprint(vectors)})
+        model = with_all_words(model, vectors)
+    version = export_run(
+        model,
+        splits,
+        names,
+        read_json(folder.results_path),
+        flags.FLAGS.export_dir,
+        k=flags.FLAGS.k,
+        gallery_split=gallery,
+        base_path=flags.FLAGS.base_path,
+        classes=classes,
+    )
+    print(
+        f"Exported version {version} to {flags.FLAGS.export_dir}; "
+        "SERVING.md there says how to ask it."
+    )
+
+
+def _stored_classes(folder: RunFolder) -> Any:
+    """What the run's evaluation kept of its classes; None for a run that is older than that."""
+    from clarel_tf.decision.class_store import ClassStore
+
+    return ClassStore.load(folder.classes_path) if folder.classes_path.exists() else None
+
+
+def _load_splits(folder: RunFolder, config: Config) -> tuple[dict[str, Any], list[str]]:
+    """The splits of the run, compared with those it was made with, and all class names."""
+    builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
+    from clarel_tf.data.loading import class_names
+    from clarel_tf.data.protocols import apply_protocol
+    from clarel_tf.experiments.experiment import split_fingerprints
+
+    splits = apply_protocol(splits, config.protocol, config.class_division)
+    folder.check_data(split_fingerprints(splits))
+    return splits, class_names(builder)
+
+
+def run() -> None:
+    """The console command."""
+    define_flags()
+    cli.run(main, __doc__.splitlines()[0])
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,89 @@
+"""Trains CLAREL, chooses alpha on validation, trains on trainval and tests once.
+
+python train_main.py --dataset=demo
+"""
+
+import contextlib
+
+from absl import flags
+
+from clarel_tf.commands import cli
+from clarel_tf.errors import ClarelError
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("run_dir", None, "folder of the run (default: runs/<dataset>)")
+    flags.DEFINE_integer(
+        "repeats", 1, "train with this many seeds, each in a folder of its own", lower_bound=1
+    )
+    flags.DEFINE_bool(
+        "ensemble",
+        False,
+        "with --repeats: test the models of all seeds side by side as well, as one more model",
+    )
+    flags.DEFINE_enum(
+        "distribute",
+        "none",
+        ("none", "mirrored", "multi_worker"),
+        "devices that share each batch: one, all of this machine, or those of the workers in "
+        "TF_CONFIG",
+    )
+    flags.DEFINE_bool(
+        "validation_only",
+        False,
+        "stop when alpha is chosen, before anything is tested; without this flag the run goes on",
+    )
+    flags.DEFINE_bool(
+        "restart", False, "move the run in run_dir aside, to run_dir.old-1, and begin anew"
+    )
+    cli.define_data_flags()
+    cli.define_setting_flags()
+
+
+def main() -> None:
+    config = cli.config_from_flags()
+    if flags.FLAGS.validation_only and flags.FLAGS.repeats > 1:
+        raise ClarelError("--validation_only is for one run; sweep_main.py has it for several")
+    if flags.FLAGS.ensemble and flags.FLAGS.repeats == 1:
+        raise ClarelError("--ensemble puts models of several seeds together; give --repeats too")
+    cli.share_cores(config.training.operations_at_once)
+    # TensorFlow takes seconds to import: not before the flags are known to be good.
+    distribution = cli.make_distribution(flags.FLAGS.distribute)
+    # The chief may have to build the dataset in a folder that all workers share.
+    with distribution.chief_first() if distribution else contextlib.nullcontext():
+        builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
+    from clarel_tf.data.loading import class_names
+    from clarel_tf.experiments.experiment import run_experiment, run_validation
+    from clarel_tf.experiments.repeats import follow_repeats, repeats_table, run_repeats
+    from clarel_tf.reporting.results_table import results_table, validation_table
+
+    if distribution and not distribution.is_chief:
+        follow_repeats(config, splits, flags.FLAGS.repeats, distribution)
+        distribution.finish()
+        print(f"Worker {distribution.worker} is done; worker 0 has the results.")
+        return
+    run_dir = flags.FLAGS.run_dir or f"runs/{config.dataset}"
+    names = class_names(builder)
+    how = {"restart": flags.FLAGS.restart, "distribution": distribution}
+    if flags.FLAGS.validation_only:
+        print(validation_table(run_validation(config, splits, run_dir, **how)))
+    elif flags.FLAGS.repeats > 1:
+        how["ensemble"] = flags.FLAGS.ensemble
+        print(
+            repeats_table(run_repeats(config, splits, run_dir, flags.FLAGS.repeats, names, **how))
+        )
+    else:
+        print(results_table(run_experiment(config, splits, run_dir, names, **how)))
+    if distribution:
+        distribution.finish()
+    print(f"\nRun folder: {run_dir}")
+
+
+def run() -> None:
+    """The console command."""
+    define_flags()
+    cli.run(main, __doc__.splitlines()[0], "the same command goes on from the last checkpoint")
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,210 @@
+"""Finds a dataset's TFDS builder, builds the dataset if need be, and reads a split into memory."""
+
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from clarel_tf import datasets
+from clarel_tf.data.schema import BUILD_KIND, SPLITS
+from clarel_tf.data.split import Split
+from clarel_tf.errors import ClarelError, brief
+from clarel_tf.storage import files, ownership
+
+# What TFDS writes while it builds, under its own names and under those of the finished dataset.
+_BUILD_FILES = re.compile(
+    r"(incomplete\.[0-9a-fA-F]{32}\.)?([^/]+\.tfrecord[^/]*|bucket_[^/]+\.tmp|dataset_info\.json|"
+    r"features\.json|[^/]+\.labels\.txt)"
+)
+_BUILD_AGAIN = "delete the dataset's folder in data_dir, and it is built again"
+
+
+def get_builder(
+    name: str,
+    config: str = "",
+    data_dir: str | None = None,
+    datasets_folder: Path = datasets.FOLDER,
+) -> tfds.core.DatasetBuilder:
+    """The TFDS builder in `datasets_folder/name`, as `tfds build` finds it.
+
+    Args:
+      datasets_folder: holds a folder for each dataset; that of this project, unless told.
+    """
+    script = datasets_folder / name / f"{name}_dataset_builder.py"
+    if not name.isidentifier() or not script.is_file():
+        there = sorted(path.parent.name for path in datasets_folder.glob("*/*_dataset_builder.py"))
+        raise ClarelError(
+            f"unknown dataset {name!r}; {datasets_folder} has: {', '.join(there) or 'none'}"
+        )
+    module, find = f"{name}.{name}_dataset_builder", tfds.core.community.builder_cls_from_module
+    if datasets_folder == datasets.FOLDER:
+        builder_class = find(f"clarel_tf.datasets.{module}")
+    else:
+        with tfds.core.utils.add_sys_path(datasets_folder):
+            builder_class = find(module)
+    configs = builder_class.builder_configs
+    if config and config not in configs:
+        raise ClarelError(
+            f"dataset {name!r} has no config {config!r}; it has: {', '.join(configs) or 'none'}"
+        )
+    try:
+        return builder_class(data_dir=data_dir, config=config or None)
+    except Exception as error:  # its JSON and text files are read here, by several libraries
+        if isinstance(error, ClarelError):
+            raise
+        raise ClarelError(
+            f"cannot read the dataset {name!r} in {data_dir or 'the default data_dir'} "
+            f"({brief(error)}); if a file there is damaged, {_BUILD_AGAIN}"
+        ) from error
+
+
+def prepare(builder: tfds.core.DatasetBuilder, manual_dir: str | None = None) -> None:
+    """Builds the dataset if that has not been done.
+
+    Args:
+      manual_dir: folder with the raw files, for datasets that are made from such.
+    """
+    if builder.is_prepared():
+        return
+    needs_files = builder.MANUAL_DOWNLOAD_INSTRUCTIONS
+    if needs_files and not manual_dir:
+        raise ClarelError(
+            f"dataset {builder.name!r} has not been built yet, and --manual_dir does not say where "
+            f"its files are. {needs_files}"
+        )
+    if needs_files and not Path(manual_dir).is_dir():
+        raise ClarelError(f"manual_dir {manual_dir} is not a folder")
+    with files.writing_in(builder.data_path, "the dataset's folder"), _only_builder(builder):
+        if builder.is_prepared():  # by the process that was waited for
+            builder.info.read_from_directory(builder.data_path)
+            return
+        builder.download_and_prepare(
+            download_config=tfds.download.DownloadConfig(manual_dir=manual_dir)
+        )
+
+
+@contextlib.contextmanager
+def _only_builder(builder: tfds.core.DatasetBuilder) -> Iterator[None]:
+    """One process at a time builds a dataset, and removes what a killed one left of it."""
+    if "://" in os.fspath(builder.data_path):  # a bucket: no locks there, and TFDS alone deletes
+        yield
+        return
+    folder = Path(builder.data_path).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with files.only_process(folder, "the dataset's folder", wait=True):
+        for leftover in folder.glob(f"incomplete.??????_{builder.version}"):
+            _remove_leftover(leftover)
+        yield
+
+
+def _remove_leftover(folder: Path) -> None:
+    """Removes what a killed build left, if that is all that is in a folder."""
+    if folder.is_symlink():
+        return
+    if not os.listdir(folder):
+        folder.rmdir()
+    elif ownership.is_abandoned(folder, BUILD_KIND):
+        try:
+            ownership.delete_own(folder, _BUILD_FILES, "the unfinished dataset")
+            folder.rmdir()
+        except ClarelError as error:
+            print(f"{error}; building goes on without that", file=sys.stderr)
+
+
+def load_splits(
+    builder: tfds.core.DatasetBuilder, manual_dir: str | None = None
+) -> dict[str, Split]:
+    """Builds the dataset if it is not there yet, and reads all its splits."""
+    prepare(builder, manual_dir)
+    absent = [name for name in SPLITS if name not in builder.info.splits]
+    if absent:
+        raise ClarelError(
+            f"dataset {builder.name!r} in {builder.data_path} lacks the splits "
+            f"{', '.join(absent)}; look at what is in that folder, and {_BUILD_AGAIN}"
+        )
+    return {name: _load_intact_split(builder, name) for name in SPLITS}
+
+
+def class_names(builder: tfds.core.DatasetBuilder) -> list[str]:
+    """Names of the classes, in the order of their labels."""
+    label = builder.info.features["label"]
+    if not builder.is_prepared():
+        return label.names
+    try:
+        # This file has the number of classes that were built; another has their names.
+        content = json.loads((builder.data_path / "features.json").read_text())
+        built = tfds.features.FeatureConnector.from_json(content)["label"].num_classes
+    except Exception as error:  # TFDS, its protocol buffers and file systems raise what they like
+        raise ClarelError(
+            f"cannot read {builder.data_path}/features.json ({brief(error)}); {_BUILD_AGAIN}"
+        ) from error
+    if built != len(label.names):
+        raise ClarelError(
+            f"the dataset in {builder.data_path} has {built} classes, but label.labels.txt has "
+            f"{len(label.names)} names; {_BUILD_AGAIN}"
+        )
+    return label.names
+
+
+def _load_intact_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
+    """Reads a split; a damaged file of it is named."""
+    try:
+        return _load_split(builder, name)
+    except (tf.errors.OpError, OSError, UnicodeDecodeError) as error:
+        found = _damaged_file(builder, name)
+        where = found or f"split {name!r} in {builder.data_path}"
+        raise ClarelError(f"cannot read {where} ({brief(error)}); {_BUILD_AGAIN}") from error
+
+
+def _damaged_file(builder: tfds.core.DatasetBuilder, name: str) -> str | None:
+    """The first file of a split whose records cannot all be read, or are not all there."""
+    split = builder.info.splits[name]
+    for path, length in zip(split.filepaths, split.shard_lengths, strict=True):
+        try:
+            if sum(1 for _ in tf.data.TFRecordDataset(str(path))) != length:
+                return str(path)
+        except tf.errors.OpError:
+            return str(path)
+    return None
+
+
+def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
+    dataset = builder.as_dataset(split=name)
+    if builder.info.features["image_features"].shape[0] is None:
+        dataset = _with_known_width(dataset)
+    blocks = list(dataset.ragged_batch(1024).as_numpy_iterator())
+    if not blocks:
+        raise ClarelError(f"dataset {builder.name!r}: split {name!r} is empty")
+
+    def column(key):
+        return np.concatenate([block[key] for block in blocks])
+
+    features = column("image_features").astype(np.float32, copy=False)
+    image_ids = np.array([image_id.decode("utf-8") for image_id in column("image_id")])
+    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+    if bad.size:
+        raise ClarelError(
+            f"dataset {builder.name!r}, split {name!r}: the features of image "
+            f"'{image_ids[bad[0]]}' are not finite ({bad.size} such images); "
+            f"correct the features and build the dataset again ({builder.data_path})"
+        )
+    captions = [list(row) for block in blocks for row in block["captions"]]
+    return Split(name, image_ids, features, column("label"), captions)
+
+
+def _with_known_width(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Some builders do not know the width beforehand; without it the batch would be ragged."""
+    width = next((len(first["image_features"]) for first in dataset.take(1)), 0)
+
+    def ensure(example):
+        features = tf.ensure_shape(example["image_features"], [width])
+        return {**example, "image_features": features}
+
+    return dataset.map(ensure)

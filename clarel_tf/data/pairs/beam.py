@@ -1,0 +1,73 @@
+"""Joins captions and features of a user's own data on Apache Beam.
+
+It is part of the package, not of the dataset's folder, so that workers on other machines find it
+wherever the package is installed.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import tensorflow_datasets as tfds
+
+from clarel_tf.data.pairs.features import read_features
+from clarel_tf.data.pairs.folder import PairsFolder, make_example
+from clarel_tf.data.pairs.table import ROW_SPLITS, TRAINVAL_SPLITS, read_rows
+from clarel_tf.data.schema import SPLITS
+
+
+def joined_examples(pipeline: beam.Pipeline, folder: PairsFolder) -> dict[str, beam.PCollection]:
+    """Keyed examples of each split. Each file is read once, by one worker."""
+    labels = {name: label for label, name in enumerate(folder.class_names)}
+    # Workers cannot know the splits, which depend on all rows. The rows of a table come in one
+    # order always, so a byte for each row tells them, without sending the ids around.
+    tables = [
+        (
+            str(path.resolve()),
+            bytes(ROW_SPLITS.index(split) for split in folder.splits_of_table(index)),
+        )
+        for index, path in enumerate(folder.tables)
+    ]
+    rows = (
+        pipeline
+        | "Tables" >> beam.Create(tables)
+        | "SpreadTables" >> beam.Reshuffle()
+        | "ReadTables" >> beam.FlatMap(_keyed_rows, labels)
+    )
+    features = (
+        pipeline
+        | "Features" >> beam.Create([str(path.resolve()) for path in folder.features])
+        | "SpreadFeatures" >> beam.Reshuffle()
+        | "ReadFeatures" >> beam.FlatMap(_keyed_features)
+    )
+    by_split = (
+        {"row": rows, "features": features}
+        | "Join" >> beam.CoGroupByKey()
+        | "Examples" >> beam.FlatMap(_tagged_examples).with_outputs(*SPLITS)
+    )
+    return {name: by_split[name] for name in SPLITS}
+
+
+def _keyed_rows(table: tuple[str, bytes], labels: dict[str, int]) -> Iterator[tuple[str, tuple]]:
+    path, split_numbers = table
+    for row, number in zip(read_rows(tfds.core.Path(path)), split_numbers, strict=True):
+        yield row.image_id, (number, labels[row.class_name], row.captions)
+
+
+def _keyed_features(path: str) -> Iterator[tuple[str, bytes]]:
+    ids, features = read_features(tfds.core.Path(path))
+    for image_id, row in zip(ids, features, strict=True):
+        yield image_id, row.tobytes()
+
+
+def _tagged_examples(joined: tuple[str, dict[str, list]]) -> Iterator[Any]:
+    image_id, parts = joined
+    [(number, label, captions)] = parts["row"]
+    [features] = parts["features"]
+    split = ROW_SPLITS[number]
+    vector = np.frombuffer(features, np.float32)
+    example = make_example(image_id, vector, captions, label, split)
+    yield beam.pvalue.TaggedOutput(split, (image_id, example))
+    if split in TRAINVAL_SPLITS:
+        yield beam.pvalue.TaggedOutput("trainval", (image_id, example))

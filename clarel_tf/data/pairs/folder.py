@@ -1,0 +1,128 @@
+"""A folder with a user's own data: which files it has, and whether they fit together."""
+
+import bisect
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from clarel_tf.data.pairs.features import check_features
+from clarel_tf.data.pairs.splits import check_splits, make_splits, read_shares
+from clarel_tf.data.pairs.table import read_rows
+from clarel_tf.errors import ClarelError
+
+
+@dataclasses.dataclass(frozen=True)
+class PairsFolder:
+    """What has to be known of all N images at once; captions and features stay in the files.
+
+    Attributes:
+      tables, features: the files, in the order in which they are read.
+      starts: number of the first image of each table.
+      classes: the class of each image.
+      splits: the split of each image, one of ROW_SPLITS.
+    """
+
+    tables: list[Path]
+    features: list[Path]
+    starts: list[int]
+    classes: list[str]
+    splits: list[str]
+
+    @property
+    def class_names(self) -> list[str]:
+        return sorted(set(self.classes))
+
+    def splits_of_table(self, index: int) -> list[str]:
+        """The splits of the rows of table number `index`."""
+        return self.splits[self.starts[index] : [*self.starts, len(self.splits)][index + 1]]
+
+
+def read_folder(folder: Path) -> PairsFolder:
+    """Reads every file of `folder` once, row by row, and refuses what is wrong."""
+    if not folder.is_dir():
+        raise ClarelError(f"{folder} is not a folder; give the one with your table and features")
+    tables = _find_files(folder, "table", (".csv", ".jsonl"))
+    features = _find_files(folder, "features", (".npz",))
+    number_of: dict[str, int] = {}
+    classes: list[str] = []
+    splits: list[str | None] = []
+    starts: list[int] = []
+    lines: list[int] = []
+
+    def place(number: int) -> str:
+        return f"{tables[bisect.bisect(starts, number) - 1]}, line {lines[number]}"
+
+    for path in tables:
+        starts.append(len(lines))
+        for row in read_rows(path):
+            number = len(lines)
+            lines.append(row.line)
+            first = number_of.setdefault(row.image_id, number)
+            if first != number:
+                raise ClarelError(
+                    f"{place(number)}: image {row.image_id!r} is there already ({place(first)}); "
+                    "give each image one row with all its captions"
+                )
+            # One string for all rows of a class: a table has many rows and few classes.
+            classes.append(sys.intern(row.class_name))
+            splits.append(row.split)
+    whole = _whole_splits(folder, list(number_of), classes, splits, place)
+    check_features(features, number_of, place)
+    return PairsFolder(tables, features, starts, classes, whole)
+
+
+def make_example(
+    image_id: str, features: np.ndarray, captions: list[str], label: int, split: str
+) -> dict[str, object]:
+    """The example of an image of `split`; features are float32 [D]."""
+    return {
+        "image_id": image_id,
+        "image_features": features,
+        "captions": captions,
+        "label": label,
+        "in_test_seen": split == "test_seen",
+    }
+
+
+def _whole_splits(
+    folder: Path, image_ids: list[str], classes: list[str], splits: Sequence[str | None], place
+) -> list[str]:
+    """The splits of the table if it has them, else made ones."""
+    shares_file = folder / "splits.json"
+    given = [split for split in splits if split is not None]
+    if given and len(given) < len(splits):
+        raise ClarelError(
+            f"{place(splits.index(None))}: no split, but other rows have one "
+            f"({place(splits.index(given[0]))}); give every row a split, or none"
+        )
+    if given and shares_file.exists():
+        raise ClarelError(
+            f"{shares_file} says how to make splits, but the table has the column 'split'; "
+            "remove one of them"
+        )
+    whole = given or make_splits(image_ids, classes, read_shares(shares_file))
+    check_splits(classes, whole, place)
+    return whole
+
+
+def _find_files(folder: Path, stem: str, suffixes: Sequence[str]) -> list[Path]:
+    """The file `stem.suffix`, or its parts `stem-*.suffix` in the order of their names."""
+    kinds: dict[str, list[Path]] = {}
+    for suffix in suffixes:
+        whole = folder / f"{stem}{suffix}"
+        if whole.exists():
+            kinds[whole.name] = [whole]
+        parts = sorted(folder.glob(f"{stem}-*{suffix}"), key=lambda path: path.name)
+        if parts:
+            kinds[f"{stem}-*{suffix}"] = parts
+    if len(kinds) > 1:
+        raise ClarelError(f"{folder} has both {' and '.join(kinds)}; keep one of them")
+    if not kinds:
+        wanted = " or ".join(f"{stem}{suffix}" for suffix in suffixes)
+        raise ClarelError(
+            f"{folder} has no {wanted} (nor parts of it such as {stem}-00001{suffixes[0]})"
+        )
+    return next(iter(kinds.values()))

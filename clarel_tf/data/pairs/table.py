@@ -1,0 +1,161 @@
+"""Reads a table of images, their classes and captions, row by row, and says where it is wrong.
+
+Two forms are read: CSV with a header, and JSON lines. Nothing but the current row is in memory.
+"""
+
+import csv
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from clarel_tf.data.schema import checked_name
+from clarel_tf.errors import ClarelError
+from clarel_tf.storage import files
+
+REQUIRED_COLUMNS = ("image_id", "class", "captions")
+COLUMNS = (*REQUIRED_COLUMNS, "split")
+# The splits a row can be in; `trainval` is the first three together.
+ROW_SPLITS = ("train", "val_seen", "val_unseen", "test_seen", "test_unseen")
+TRAINVAL_SPLITS = ROW_SPLITS[:3]
+LONGEST_FIELD = 1 << 24  # characters of a field of a CSV file; Python's own limit is 131,072
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One image of a table.
+
+    Attributes:
+      line: where the row begins in its file, counted from 1.
+      split: one of ROW_SPLITS, or None if the table does not say.
+    """
+
+    line: int
+    image_id: str
+    class_name: str
+    captions: list[str]
+    split: str | None
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """The rows of `table.csv` or `table.jsonl`, checked one at a time."""
+    records = _csv_records(path) if path.suffix == ".csv" else _json_records(path)
+    empty = True
+    for line, record in records:
+        yield _checked_row(line, record, f"{path}, line {line}")
+        empty = False
+    if empty:
+        raise ClarelError(f"{path} has no rows; add a row for each image or remove the file")
+
+
+def _text_lines(path: Path) -> Iterator[str]:
+    """Lines with their line ends. Decoded one by one, so that a bad byte has a line number."""
+    try:
+        with files.open_regular(path) as file:
+            for number, line in enumerate(file, 1):
+                text = line.decode("utf-8")
+                yield text.removeprefix("\ufeff") if number == 1 else text
+    except UnicodeDecodeError as error:
+        raise ClarelError(
+            f"{path}, line {number}: byte {error.start + 1} of the line is not UTF-8; "
+            "save the file in UTF-8"
+        ) from error
+    except OSError as error:
+        raise ClarelError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _csv_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    quoting = "put a field that holds a comma, a quote or a line break in double quotes"
+    csv.field_size_limit(max(LONGEST_FIELD, csv.field_size_limit()))
+    reader = csv.reader(_text_lines(path), strict=True)
+    header: list[str] = []
+    while True:
+        line = reader.line_num + 1
+        place = f"{path}, line {line}"
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            if "field larger than" in str(error):
+                raise ClarelError(
+                    f"{place}: a field of the row that begins here has more than {LONGEST_FIELD} "
+                    "characters; is a closing quote missing? Use table.jsonl if it is that long"
+                ) from error
+            raise ClarelError(f"{place}: not valid CSV ({error}); {quoting}") from error
+        if fields is None:
+            return
+        if not fields:  # a blank line
+            continue
+        if not header:
+            header = [name.strip() for name in fields]
+            _check_columns(header, place)
+            continue
+        if len(fields) != len(header):
+            raise ClarelError(
+                f"{place}: {len(fields)} fields, but the header has {len(header)}; {quoting}"
+            )
+        record: dict[str, object] = dict(zip(header, fields, strict=True))
+        record["captions"] = str(record["captions"]).split("|")
+        yield line, record
+
+
+def _json_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    for line, text in enumerate(_text_lines(path), 1):
+        if not text.strip():
+            continue
+        place = f"{path}, line {line}"
+        try:
+            # As pairs, because a dictionary would hide a key that is there twice.
+            pairs = json.loads(text, object_pairs_hook=tuple)
+        except (ValueError, RecursionError) as error:
+            raise ClarelError(
+                f"{place}: not valid JSON ({error}); each line must hold one whole object"
+            ) from error
+        if not text.lstrip().startswith("{"):
+            raise ClarelError(f"{place}: must hold an object {{...}}, not {text.strip()[:40]!r}")
+        _check_columns([key for key, _ in pairs], place)
+        yield line, dict(pairs)
+
+
+def _check_columns(names: list[str], place: str) -> None:
+    known = ", ".join(COLUMNS)
+    for name in names:
+        if name not in COLUMNS:
+            raise ClarelError(f"{place}: unknown column {name!r}; the columns are {known}")
+        if names.count(name) > 1:
+            raise ClarelError(f"{place}: column {name!r} is there twice; remove one")
+    for name in REQUIRED_COLUMNS:
+        if name not in names:
+            raise ClarelError(f"{place}: column {name!r} is missing; the columns are {known}")
+
+
+def _checked_row(line: int, record: dict[str, object], place: str) -> Row:
+    captions = record["captions"]
+    if not isinstance(captions, list):
+        raise ClarelError(f"{place}: 'captions' must be a list of strings")
+    split = record.get("split")
+    if split is not None:
+        split = _checked_text(split, "split", place) or None
+    if split is not None and split not in ROW_SPLITS:
+        raise ClarelError(
+            f"{place}: unknown split {split!r}; use one of {', '.join(ROW_SPLITS)} "
+            "(trainval is made of the first three)"
+        )
+    texts = [_checked_text(caption, "captions", place) for caption in captions]
+    if not all(texts) or not texts:
+        which = f"caption {texts.index('') + 1} is blank" if texts else "there is no caption"
+        raise ClarelError(f"{place}: {which}; every image needs one caption or more, none blank")
+    image_id, class_name = (
+        checked_name(_checked_text(record[column], column, place), f"{place}: {column!r}")
+        for column in ("image_id", "class")
+    )
+    return Row(line, image_id, class_name, texts, split)
+
+
+def _checked_text(value: object, column: str, place: str) -> str:
+    if not isinstance(value, str):
+        raise ClarelError(f"{place}: {column!r} must be text, not {type(value).__name__}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can spell
+        raise ClarelError(f"{place}: {column!r} holds a character that is not Unicode") from error
+    return value.strip()

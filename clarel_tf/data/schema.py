@@ -1,0 +1,133 @@
+"""What every dataset of this project looks like: its features, its names, draws without change."""
+
+import contextlib
+import hashlib
+import inspect
+import os
+import unicodedata
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from clarel_tf.errors import ClarelError
+from clarel_tf.storage import ownership
+
+SPLITS = ("train", "val_seen", "val_unseen", "trainval", "test_seen", "test_unseen")
+BUILD_KIND = "dataset"  # in the mark of a dataset's folder
+
+
+def example_features(
+    class_names: Sequence[str] | None = None, feature_size: int | None = None
+) -> tfds.features.FeaturesDict:
+    """The features of an example.
+
+    Args:
+      class_names: None if they are known only when the data is read.
+      feature_size: width of the image features, None if it is known only then.
+    """
+    return tfds.features.FeaturesDict(
+        {
+            "image_id": tfds.features.Text(doc="Unique name of the image."),
+            "image_features": tfds.features.Tensor(
+                shape=(feature_size,), dtype=np.float32, doc="Pooled features of the image."
+            ),
+            "captions": tfds.features.Sequence(
+                tfds.features.Text(), doc="Sentences that describe the image."
+            ),
+            "label": tfds.features.ClassLabel(names=class_names, doc="Class of the image."),
+            "in_test_seen": tfds.features.Scalar(
+                dtype=np.bool_, doc="Whether the image is (also) one of split test_seen."
+            ),
+        }
+    )
+
+
+class MarkedBuild:
+    """A builder that marks the folder it builds in, so that what a killed one left can be told.
+
+    It also says where its files are (README.md, checksums.tsv). TFDS would infer that from the
+    import name, and in a clone `clarel_tf.datasets` is in another place than its name says.
+    """
+
+    @tfds.core.utils.classproperty
+    @classmethod
+    def code_path(cls) -> tfds.core.Path:
+        """The file of the builder."""
+        return tfds.core.Path(inspect.getfile(cls))
+
+    @classmethod
+    def _get_pkg_dir_path(cls) -> tfds.core.Path:
+        return cls.code_path.parent
+
+    def _download_and_prepare(self, *args: Any, **kwargs: Any) -> None:
+        with contextlib.ExitStack() as stack:
+            if "://" not in os.fspath(self.data_path):  # a bucket has no locks
+                stack.enter_context(ownership.marked_while_used(Path(self.data_path), BUILD_KIND))
+            super()._download_and_prepare(*args, **kwargs)
+
+
+def checked_name(name: str, place: str) -> str:
+    """The name of a class or an image, if it survives being a line of a text file.
+
+    This is how TFDS keeps the names of classes. It strips the lines and drops blank ones, so that
+    all later names would move up by one.
+
+    Args:
+      place: where the name stands, for messages.
+    """
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError as error:  # half of a surrogate pair, or bytes that are not UTF-8
+        raise ClarelError(f"{place} holds a character that is not Unicode; rename it") from error
+    if not name.strip():
+        raise ClarelError(f"{place} is empty or blank; give it a name")
+    if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name):
+        raise ClarelError(f"{place} holds a line break or another control character; remove it")
+    if name != name.strip():
+        raise ClarelError(f"{place} begins or ends with a space; remove it")
+    return name
+
+
+def checked_class_names(names: Sequence[str], place: str) -> list[str]:
+    """The names of all classes, each one as above and all different."""
+    first: dict[str, int] = {}
+    for number, name in enumerate(names, 1):
+        checked_name(name, f"{place}: the name of class {number}, {name!r},")
+        if first.setdefault(name, number) != number:
+            raise ClarelError(
+                f"{place}: classes {first[name]} and {number} have the same name {name!r}; "
+                "rename one of them"
+            )
+    return list(names)
+
+
+class OptionalConfigs:
+    """A builder some of whose configs are built only when they are asked for by name.
+
+    `tfds build` without --config builds all of `BUILDER_CONFIGS`, one after the other; those in
+    `OPTIONAL_CONFIGS` need files or machines that not everybody has.
+    """
+
+    OPTIONAL_CONFIGS: Sequence[tfds.core.BuilderConfig] = ()
+
+    @tfds.core.utils.classproperty
+    @classmethod
+    def builder_configs(cls) -> dict[str, tfds.core.BuilderConfig]:
+        """All configs by name, for `tfds.builder` and --config."""
+        return {config.name: config for config in (*cls.BUILDER_CONFIGS, *cls.OPTIONAL_CONFIGS)}
+
+
+def stable_order(names: Iterable[str], seed: int) -> list[str]:
+    """`names` in a random order that depends on nothing but the seed and the names themselves.
+
+    Random generators may change their streams between versions; a hash does not, so a split that is
+    cut by this order is the same for everybody and for ever.
+    """
+
+    def key(name: str) -> bytes:
+        return hashlib.sha256(f"{seed}:{name}".encode()).digest()
+
+    return sorted(names, key=key)

@@ -1,0 +1,1 @@
+"""Datasets with the public zero-shot splits, CUB and Flowers, from their public files."""

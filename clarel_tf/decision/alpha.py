@@ -1,0 +1,66 @@
+"""The seen-unseen rescaling: distances to seen classes are multiplied by 1 + alpha.
+
+Only the nearest seen and the nearest unseen class of an image matter, so everything about alpha
+follows from four numbers an image, and a whole curve costs no more than one distance matrix.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class NearestClasses(NamedTuple):
+    """The nearest seen and the nearest unseen class of N images.
+
+    Attributes:
+      seen, unseen: int [N], labels.
+      seen_distance, unseen_distance: float64 [N].
+    """
+
+    seen: np.ndarray
+    seen_distance: np.ndarray
+    unseen: np.ndarray
+    unseen_distance: np.ndarray
+
+    def predict(self, alpha: float) -> np.ndarray:
+        """argmin of d_alpha, int [N]; a tie goes to the seen class."""
+        takes_seen = (1.0 + alpha) * self.seen_distance <= self.unseen_distance
+        return np.where(takes_seen, self.seen, self.unseen)
+
+    def turning_points(self) -> np.ndarray:
+        """The alpha above which each image is given to its unseen class, float [N]."""
+        return self.unseen_distance / self.seen_distance - 1.0
+
+
+def nearest_classes(
+    distances: np.ndarray, classes: np.ndarray, is_seen: np.ndarray
+) -> NearestClasses:
+    """Reduces a distance matrix to the nearest seen and unseen class of each image.
+
+    Args:
+      distances: float [N, C].
+      classes: int [C], label of each column.
+      is_seen: bool [C], true for classes of the training split; both kinds must be there.
+    """
+    sides = []
+    for chosen in (is_seen, ~is_seen):
+        columns = np.flatnonzero(chosen)
+        best = distances[:, columns].argmin(axis=1)
+        nearest = distances[np.arange(len(distances)), columns[best]]
+        # In double precision, so that an alpha of any type gives the same answer.
+        sides += [classes[columns][best], nearest.astype(np.float64)]
+    return NearestClasses(*sides)
+
+
+def alpha_grid(*images: NearestClasses, points: int = 201) -> np.ndarray:
+    """Candidate values of alpha, sorted, the first of them 0.
+
+    They are quantiles of the turning points, so each step hands over about the same number of
+    images: the grid is fine where the balance changes, whatever the scale of the distances.
+    """
+    turning = np.concatenate([side.turning_points() for side in images])
+    turning = turning[turning > 0]
+    if not turning.size:
+        return np.zeros(1)
+    grid = np.quantile(turning, np.linspace(0.0, 1.0, points - 1))
+    return np.unique(np.concatenate([[0.0], grid]))

@@ -1,0 +1,68 @@
+"""What an evaluation has computed of its classes, kept in a file: no caption is embedded twice."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+from clarel_tf.decision.discriminants import Discriminants
+from clarel_tf.decision.prototypes import Prototypes
+from clarel_tf.errors import ClarelError
+from clarel_tf.storage import checksums
+from clarel_tf.storage.array_files import read_npz
+
+_ARRAYS = ("names", "classes", "sums", "counts", "is_seen", "caption_scatter")
+_REMEDY = "delete it, and evaluate_main.py makes it again"
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassStore:
+    """The classes of a tested model, and what the decision rule knows of them.
+
+    Attributes:
+      names: C class names, in the order of their labels.
+      prototypes: of these classes.
+      is_seen: bool [C], true for the classes that the model was trained on.
+      caption_scatter: mean squared distance of a caption from the mean of its class.
+      discriminants: of the seen classes, if the rule asks them.
+    """
+
+    names: list[str]
+    prototypes: Prototypes
+    is_seen: np.ndarray
+    caption_scatter: float
+    discriminants: Discriminants | None = None
+
+    def save(self, path: Path) -> None:
+        """Writes an `.npz` file, with its checksum."""
+        arrays = {
+            "names": np.array(self.names, dtype=str),
+            **self.prototypes._asdict(),
+            "is_seen": self.is_seen,
+            "caption_scatter": np.array(self.caption_scatter),
+        }
+        if self.discriminants is not None:
+            fields = self.discriminants._asdict().items()
+            arrays |= {f"discriminant_{name}": np.asarray(value) for name, value in fields}
+        with checksums.written_aside(path) as temporary:
+            np.savez(temporary, **arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> "ClassStore":
+        """Reads what `save` wrote."""
+        checksums.check(path, _REMEDY)
+        named = [f"discriminant_{name}" for name in Discriminants._fields]
+        arrays = read_npz(path, (*_ARRAYS, *named))
+        if absent := [name for name in _ARRAYS if name not in arrays]:
+            raise ClarelError(f"{path} lacks {', '.join(absent)}; {_REMEDY}")
+        discriminants = None
+        if all(name in arrays for name in named):
+            values = (arrays[name] for name in named)
+            discriminants = Discriminants(*(v if v.ndim else float(v) for v in values))
+        return cls(
+            arrays["names"].tolist(),
+            Prototypes(arrays["classes"], arrays["sums"], arrays["counts"]),
+            arrays["is_seen"],
+            float(arrays["caption_scatter"]),
+            discriminants,
+        )

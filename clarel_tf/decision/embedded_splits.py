@@ -1,0 +1,102 @@
+"""Embeds whole splits in a stream: captions pass by in blocks and are never all in memory."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import tqdm
+
+from clarel_tf.data.split import Split
+from clarel_tf.errors import ClarelError
+from clarel_tf.models.embedder import Embedder
+from clarel_tf.models.vocabulary import tokenize_captions
+
+
+class EmbeddedSplit(NamedTuple):
+    """A split in the joint space.
+
+    Attributes:
+      labels: int64 [N].
+      images: float32 [N, E].
+      caption_sums: float32 [N, E], sum of the embedded captions of each instance.
+      caption_counts: int64 [N].
+    """
+
+    labels: np.ndarray
+    images: np.ndarray
+    caption_sums: np.ndarray
+    caption_counts: np.ndarray
+
+
+class CaptionReader(Protocol):
+    """Something that wants to see every embedded caption once."""
+
+    def add(self, embeddings: np.ndarray, instances: np.ndarray) -> None:
+        """Takes captions, float32 [b, E], of the instances with these numbers, int64 [b]."""
+
+
+def embed_captions(
+    model: Embedder, split: Split, block: int = 4096
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields (embeddings, float32 [b, E]; instance of each, int64 [b]), instance after instance."""
+    counts = np.array([len(own) for own in split.captions])
+    instances = np.repeat(np.arange(len(split)), counts)
+    flat = [caption for own in split.captions for caption in own]
+    progress = tqdm.tqdm(
+        total=len(flat), desc=f"captions of {split.name}", unit="caption", leave=False, disable=None
+    )
+    with progress:
+        for start in range(0, len(flat), block):
+            token_ids = tokenize_captions([flat[start : start + block]], model.text_tower).token_ids
+            yield model.embed_token_ids(token_ids), instances[start : start + block]
+            progress.update(len(token_ids))
+
+
+def embed_split(
+    model: Embedder, split: Split, readers: Sequence[CaptionReader] = ()
+) -> EmbeddedSplit:
+    """Embeds the images and the captions of a split; `readers` see each caption as it passes."""
+    images = model.embed_images(split.image_features)
+    _refuse_overflow(images, split)
+    return sum_captions(split.labels, images, embed_captions(model, split), readers)
+
+
+def _refuse_overflow(images: np.ndarray, split: Split) -> None:
+    """A squared length that is not finite makes NaN distances, and the nearest class a random one.
+
+    Args:
+      images: float32 [N, E].
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        bad = np.flatnonzero(~np.isfinite(np.einsum("ij,ij->i", images, images)))
+    if bad.size:
+        raise ClarelError(
+            f"split {split.name!r}: image '{split.image_ids[bad[0]]}' has no finite embedding "
+            f"({bad.size} of {len(images)} images); its features are far larger than those of the "
+            "training images, or training went wrong"
+        )
+
+
+def sum_captions(
+    labels: np.ndarray,
+    images: np.ndarray,
+    stream: Iterable[tuple[np.ndarray, np.ndarray]],
+    readers: Sequence[CaptionReader] = (),
+) -> EmbeddedSplit:
+    """Puts a split together from its embedded images and the stream of its embedded captions.
+
+    Args:
+      labels: int64 [N].
+      images: float32 [N, E].
+      stream: as `embed_captions` yields it.
+    """
+    sums = np.zeros_like(images)
+    counts = np.zeros(len(labels), np.int64)
+    for embeddings, instances in stream:
+        # Captions come in the order of their instances, so each instance is one run.
+        first = np.flatnonzero(np.diff(instances, prepend=-1))
+        sums[instances[first]] += np.add.reduceat(embeddings, first, axis=0)
+        counts[instances[first]] += np.diff(first, append=len(instances))
+        for reader in readers:
+            reader.add(embeddings, instances)
+    return EmbeddedSplit(labels, images, sums, counts)

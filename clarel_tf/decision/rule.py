@@ -1,0 +1,216 @@
+"""The decision rule: from embedded images and classes to distances. It is stated here alone.
+
+    d(z, y) = |z - p(y)|                       Euclidean distance to the prototype of class y,
+                                               corrected where few sentences made it
+              - head_weight * log P(y | z)     image head, seen classes only
+              - score(z, y)                    linear discriminants (LDA)
+              and never below EPSILON
+    d_alpha(z, y) = (1 + alpha) * d(z, y)      for a seen class; d(z, y) for any other
+    answer = argmin d_alpha
+
+Of equally near classes a seen one comes first, then the one with the lower label; classes that come
+with a request come last.
+
+Evaluation calls these functions on blocks of images, and export puts them into the graph. They take
+arrays, tensors and variables alike.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from clarel_tf.decision.discriminants import Discriminants, stored
+from clarel_tf.models.distances import EPSILON, distances_to_true_means, pairwise_distances
+
+
+class RuleSettings(NamedTuple):
+    """The settings of these names; as they are by default, the rule is that of the paper.
+
+    Attributes:
+      head_evidence: weight of the image head's log-probabilities, in units of distance.
+      discriminant_evidence: of the discriminants, as a share of how distances vary.
+    """
+
+    head_evidence: float = 0.0
+    discriminant_evidence: float = 0.0
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "RuleSettings":
+        """From a config or results; a run that is older than a setting did without it."""
+        return cls(**{name: values[name] for name in cls._fields if name in values})
+
+    @property
+    def is_of_the_paper(self) -> bool:
+        """True if the distances to the prototypes alone decide."""
+        return self == RuleSettings()
+
+
+class Classes(NamedTuple):
+    """What the rule knows of C classes; None for what a rule does not ask.
+
+    Attributes:
+      prototypes: float32 [C, E].
+      squares: float32 [C], squared lengths of the prototypes.
+      is_seen: float32 [C], 1 for the classes of the training split.
+      head_columns: int32 [C], the image head's output for each class; for a class that the head
+        does not know, the number of its outputs.
+      excess: float32 [C], what is too much in squared distances to a mean of few sentences.
+      mixtures: float32 [C, K], each class as a mixture of the K seen ones.
+      halves: float32 [C], what a mixture takes off the score.
+    """
+
+    prototypes: Any
+    squares: Any
+    is_seen: Any
+    head_columns: Any = None
+    excess: Any = None
+    mixtures: Any = None
+    halves: Any = None
+
+    def part(self, first: Any, end: Any) -> "Classes":
+        """Classes number `first` to `end` - 1."""
+        return Classes(*(None if field is None else field[first:end] for field in self))
+
+    def select(self, rows: np.ndarray) -> "Classes":
+        """The classes in these rows, int [M]."""
+        return Classes(*(None if field is None else tf.gather(field, rows) for field in self))
+
+    def as_variables(self) -> "Classes":
+        """The same, to be stored with an exported graph: once, whatever the signatures."""
+        return Classes(*map(stored, self, self._fields))
+
+    def read(self) -> "Classes":
+        """The same as tensors: a loop over blocks would read a variable in every turn."""
+        return Classes(*(None if field is None else tf.convert_to_tensor(field) for field in self))
+
+
+class Images(NamedTuple):
+    """What the rule knows of B images, computed once for all classes.
+
+    Attributes:
+      embeddings: float32 [B, E].
+      by_head: float32 [B, K + 1], what is added to the distance to each class of the head, and 0.
+      scores: float32 [B, K], of the seen classes by the discriminants.
+    """
+
+    embeddings: tf.Tensor
+    by_head: tf.Tensor | None
+    scores: tf.Tensor | None
+
+
+class DecisionRule:
+    """The rule with everything that it asks.
+
+    Attributes:
+      discriminants: of the seen classes, or None.
+    """
+
+    def __init__(
+        self,
+        head: keras.layers.Layer | None = None,
+        head_weight: float = 0.0,
+        discriminants: Discriminants | None = None,
+    ):
+        """Takes what counts besides the distances; without it the rule is that of the paper.
+
+        Args:
+          head: float32 [B, E] -> logits, float32 [B, K], of the K seen classes.
+          head_weight: of a log-probability, in units of distance.
+        """
+        self._head, self._head_weight = head if head_weight else None, head_weight
+        # As tensors: an array would become a constant of every graph.
+        self.discriminants = discriminants and discriminants.as_tensors()
+
+    @property
+    def is_of_the_paper(self) -> bool:
+        """True if the distances to the prototypes alone decide."""
+        return self._head is None and self.discriminants is None
+
+    @property
+    def asks_head(self) -> bool:
+        """True if the image head takes part."""
+        return self._head is not None
+
+    def as_variables(self) -> "DecisionRule":
+        """The same, to be stored with an exported graph."""
+        discriminants = self.discriminants and self.discriminants.as_variables()
+        return DecisionRule(self._head, self._head_weight, discriminants)
+
+    def describe(
+        self, prototypes: Any, is_seen: np.ndarray | None = None, excess: Any = None
+    ) -> Classes:
+        """What the rule knows of C classes.
+
+        Args:
+          prototypes: float32 [C, E].
+          is_seen: bool [C], in the order of the head's outputs; None if no class is a seen one.
+          excess: float32 [C], see `Classes`.
+        """
+        prototypes = tf.convert_to_tensor(prototypes, tf.float32)
+        count = tf.shape(prototypes)[0]
+        seen = tf.zeros([count]) if is_seen is None else tf.constant(is_seen, tf.float32)
+        columns = mixtures = halves = None
+        if self._head is not None and is_seen is not None:
+            known = np.where(is_seen, np.cumsum(is_seen) - 1, np.count_nonzero(is_seen))
+            columns = tf.constant(known, tf.int32)
+        if self.discriminants is not None:
+            mixtures = self.discriminants.mixtures(prototypes, excess)
+            halves = self.discriminants.halves(mixtures)
+        squares = tf.reduce_sum(tf.square(prototypes), axis=1)
+        return Classes(prototypes, squares, seen, columns, excess, mixtures, halves)
+
+    def look_at(self, embeddings: Any) -> Images:
+        """What the rule knows of B images, float32 [B, E]."""
+        embeddings = tf.convert_to_tensor(embeddings, tf.float32)
+        by_head = scores = None
+        if self._head is not None:
+            log_probabilities = tf.nn.log_softmax(self._head(embeddings))
+            by_head = tf.pad(-self._head_weight * log_probabilities, [[0, 0], [0, 1]])
+        if self.discriminants is not None:
+            scores = self.discriminants.scores(embeddings)
+        return Images(embeddings, by_head, scores)
+
+    def distances(self, images: Images, classes: Classes) -> tf.Tensor:
+        """d of every image to every class, float32 [B, C]."""
+        plain = pairwise_distances(images.embeddings, classes.prototypes, classes.squares)
+        head = score = None
+        if classes.head_columns is not None:
+            head = tf.gather(images.by_head, classes.head_columns, axis=1)
+        if classes.mixtures is not None:
+            score = tf.matmul(images.scores, classes.mixtures, transpose_b=True) - classes.halves
+        return self._combine(plain, classes.excess, head, score)
+
+    def pair_distances(self, images: Images, classes: Classes) -> tf.Tensor:
+        """d of image i to class i, float32 [B], for as many classes as images."""
+        difference = images.embeddings - classes.prototypes
+        plain = tf.sqrt(tf.maximum(tf.reduce_sum(tf.square(difference), axis=1), EPSILON))
+        head = score = None
+        if classes.head_columns is not None:
+            head = tf.gather(images.by_head, classes.head_columns, batch_dims=1)
+        if classes.mixtures is not None:
+            score = tf.reduce_sum(images.scores * classes.mixtures, axis=1) - classes.halves
+        return self._combine(plain, classes.excess, head, score)
+
+    def _combine(
+        self,
+        plain: tf.Tensor,
+        excess: tf.Tensor | None,
+        head: tf.Tensor | None,
+        score: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """All terms of d; each has the shape of `plain` but for `excess`, which is by class."""
+        distances = plain if excess is None else distances_to_true_means(plain, excess)
+        if head is not None:
+            distances += head
+        if score is not None:
+            distances -= self.discriminants.weight * score
+        # Below 0 alpha would turn round.
+        return distances if head is None and score is None else tf.maximum(distances, EPSILON)
+
+
+def rescaled(distances: Any, is_seen: Any, alpha: Any) -> Any:
+    """d_alpha: distances, [B, C], to seen classes (`is_seen`, 1 or 0, [C]) times 1 + alpha."""
+    return distances * (1.0 + alpha * is_seen)

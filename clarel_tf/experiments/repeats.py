@@ -1,0 +1,99 @@
+"""The same experiment with several seeds: mean and 95 % interval of each measure."""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from clarel_tf.config import Config
+from clarel_tf.data.split import Split
+from clarel_tf.experiments.ensemble_run import run_ensemble
+from clarel_tf.experiments.experiment import follow_experiment, run_experiment
+from clarel_tf.experiments.run_folder import holds_older_runs
+from clarel_tf.reporting.statistics import mean_and_interval
+from clarel_tf.storage import files, ownership
+from clarel_tf.training.distributed.distribution import Distribution
+
+_OWN_NAMES = re.compile(r"repeats\.json|seed_\d+(\.old-\d+)?|ensemble(\.old-\d+)?")
+# Of a `results.json`.
+_MEASURES: dict[str, Callable[[dict[str, Any]], float]] = {
+    "zsl": lambda run: run["zsl"]["top1"],
+    **{f"alpha0_{key}": lambda run, key=key: run["gzsl_alpha0"][key] for key in "ush"},
+    **{key: lambda run, key=key: run["gzsl"][key] for key in "ush"},
+    "ausuc": lambda run: run["ausuc"],
+    "alpha": lambda run: run["alpha"],
+}
+
+
+def run_repeats(
+    config: Config,
+    splits: dict[str, Split],
+    run_dir: str | Path,
+    repeats: int,
+    class_names: Sequence[str] | None = None,
+    restart: bool = False,
+    distribution: Distribution | None = None,
+    ensemble: bool = False,
+) -> dict[str, Any]:
+    """Runs seeds `config.seed`, `config.seed` + 1, ... each in a folder of its own, and sums up.
+
+    What is finished is not run again, so a broken series goes on where it stopped.
+
+    Args:
+      ensemble: test the models of all seeds side by side as well, in the folder `ensemble`; the
+        summary has its results under that name then.
+    """
+    ownership.make(Path(run_dir), "series of repeats", "run_dir", _is_older)
+    runs, folders = [], []
+    for one in _with_seeds(config, repeats):
+        print(f"Repeat {len(runs) + 1} of {repeats}, seed {one.seed}")
+        folders.append(Path(run_dir) / f"seed_{one.seed}")
+        runs.append(run_experiment(one, splits, folders[-1], class_names, restart, distribution))
+    summary = summarize(runs)
+    if ensemble:
+        folder = Path(run_dir) / "ensemble"
+        together = run_ensemble(config, splits, folder, folders, class_names, restart)
+        summary["ensemble"] = {name: value(together) for name, value in _MEASURES.items()}
+    files.write_json(Path(run_dir) / "repeats.json", summary)
+    return summary
+
+
+def follow_repeats(
+    config: Config, splits: dict[str, Split], repeats: int, distribution: Distribution
+) -> None:
+    """The part of a worker that is not the chief in `run_repeats`."""
+    for one in _with_seeds(config, repeats):
+        follow_experiment(one, splits, distribution)
+
+
+def _is_older(folder: Path) -> bool:
+    return holds_older_runs(folder, _OWN_NAMES)
+
+
+def _with_seeds(config: Config, repeats: int) -> list[Config]:
+    seeds = range(config.seed, config.seed + repeats)
+    return [config.override({"seed": seed}) for seed in seeds]
+
+
+def summarize(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Mean and 95 % interval (Student's t) of the measures of several `results.json`."""
+    measures = {
+        name: mean_and_interval([value(run) for run in runs]) for name, value in _MEASURES.items()
+    }
+    first = runs[0]
+    about = {key: first[key] for key in ("dataset", "dataset_config", "protocol", "steps")}
+    return {**about, "seeds": [run["seed"] for run in runs], "measures": measures}
+
+
+def repeats_table(summary: dict[str, Any]) -> str:
+    """The summary as text."""
+    seeds = summary["seeds"]
+    lines = [f"{len(seeds)} repeats, seeds {seeds[0]} to {seeds[-1]}; mean and 95 % interval", ""]
+    together = summary.get("ensemble")
+    if together:
+        lines[1:] = ["The last column is of their models side by side, tested as one.", ""]
+    for name, value in summary["measures"].items():
+        interval = "" if value["interval"] is None else f" +- {value['interval']:.2f}"
+        beside = f"{together[name]:8.2f}" if together else ""
+        lines.append(f"  {name:12}{value['mean']:8.2f}{interval:12}{beside}".rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,187 @@
+"""The folder of a run: what is in it, and whether a command may go on with it."""
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from clarel_tf.config import Config, settings
+from clarel_tf.errors import ClarelError
+from clarel_tf.storage import checksums, files, ownership
+
+# What can be done about a file that nothing else in the folder can replace, and about one that can.
+BEGIN_ANEW = "put back a copy of it, or begin anew with --restart, which moves this run aside"
+MAKE_AGAIN = "delete it, and results.json if that is there: the training command makes them again"
+
+# Everything that a run writes, by its path in the folder.
+_OWN_FILES = re.compile(
+    r"config\.json|data\.json|evaluation\.json|results\.json|report\.html|classes\.npz|word_vectors\.npz|"
+    r"validation/calibration\.json|validation/|"
+    r"(validation/)?("
+    r"checksums\.json|vocabulary\.txt|history\.csv|validation_curve\.csv|"
+    r"model\.keras(\.damaged(-\d+)?)?|"
+    r"checkpoints/(step_\d{9}\.(npz|damaged(-\d+)?))?|tensorboard/(events\.out\.tfevents\.[^/]*)?)"
+)
+# What took time to make: a run that has one of these is never deleted.
+_WORK = ("results.json", "model.keras", "calibration.json", "checkpoints/step_*.npz")
+
+
+class RunFolder:
+    """Paths and state of one run.
+
+    The final model, trained on trainval, lives in the folder itself: `vocabulary.txt`,
+    `checkpoints/`, `history.csv`, `tensorboard/`, `model.keras`. The model that alpha was chosen
+    with has the same files below `validation/`. `word_vectors.npz` has the vectors of all words
+    that either of them knows.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.validation = self.path / "validation"
+        self.config_path = self.path / "config.json"
+        self.calibration_path = self.validation / "calibration.json"
+        self.evaluation_path = self.path / "evaluation.json"
+        self.report_path = self.path / "report.html"
+        self.results_path = self.path / "results.json"
+        self.classes_path = self.path / "classes.npz"
+        self.word_vectors_path = self.path / "word_vectors.npz"
+        self._data_path = self.path / "data.json"
+
+    @contextlib.contextmanager
+    def opened(self, config: Config, restart: bool = False) -> Iterator[None]:
+        """Makes the folder, or checks that the run in it is this one, and keeps others out of it.
+
+        Args:
+          restart: move a run that is there aside instead of going on with it.
+        """
+        with files.writing_in(self.path, "run_dir"):
+            # Before anything is written, the lock included.
+            ownership.check_claim(self.path, "run", "run_dir", is_older_run)
+            self.path.mkdir(parents=True, exist_ok=True)
+            if restart:
+                self._move_aside()
+            with files.only_process(self.path, "run_dir"):
+                ownership.claim(self.path, "run", "run_dir", is_older_run)
+                self._take_over(config)
+                yield
+
+    def _take_over(self, config: Config) -> None:
+        """Goes on with the run in the folder, or begins one."""
+        self._refuse_links()
+        if self._has_work() or self._needs_its_vectors(config):
+            _refuse_changes(self.config_path, config)
+        else:  # a run that failed before its first checkpoint has nothing to lose
+            ownership.delete_own(
+                self.path, _OWN_FILES, "run_dir", keep=(files.LOCK, ownership.MARK)
+            )
+            checksums.write_json(self.config_path, config.to_dict())
+        self.validation.mkdir(exist_ok=True)
+        for folder in (self.path, self.validation):
+            files.remove_partial_files(folder)
+
+    def _has_work(self) -> bool:
+        return any(
+            next(folder.glob(name), None)
+            for folder in (self.path, self.validation)
+            for name in _WORK
+        )
+
+    def _needs_its_vectors(self, config: Config) -> bool:
+        """True if the word vectors are kept here, and their file is there no more."""
+        is_gone = bool(config.word_vectors) and not Path(config.word_vectors).exists()
+        return is_gone and self.word_vectors_path.exists()
+
+    def _refuse_links(self) -> None:
+        """What is behind a link may belong to another run."""
+        for folder in (self.path, self.validation):
+            for name in ("validation", "checkpoints", "tensorboard"):
+                if (folder / name).is_symlink():
+                    raise ClarelError(
+                        f"{folder / name} is a link, and may lead into another run; put a folder "
+                        "there, or make run_dir itself the link"
+                    )
+
+    def _move_aside(self) -> None:
+        """Leaves an empty folder in the place of a run."""
+        with files.only_process(self.path, "run_dir"):
+            if not self._has_work():
+                return
+            ownership.refuse_others(self.path, _OWN_FILES, "run_dir")
+            aside = ownership.move_aside(self.path)
+        print(f"The run that was in {self.path} is now in {aside}; delete that if you like.")
+
+    def begin_with(self, fingerprints: dict[str, Any]) -> None:
+        """Notes what data the run begins with; refuses to go on with other data.
+
+        Args:
+          fingerprints: of the splits by name, and of whatever else the result depends on.
+        """
+        if self._data_path.exists():
+            before, now = self.fingerprints().get("towers"), fingerprints.get("towers")
+            if before != now:
+                raise ClarelError(
+                    f"the run in {self.path} began with make_towers={before}, now it is {now}; "
+                    "name a new run_dir, or restart it"
+                )
+            self.check_data(fingerprints)
+        else:
+            checksums.write_json(self._data_path, fingerprints)
+
+    def check_data(self, fingerprints: dict[str, Any]) -> None:
+        """Refuses data that is not what the run began with; compares what is given."""
+        before = self.fingerprints()
+        changed = [name for name, value in fingerprints.items() if before.get(name) != value]
+        if changed:
+            what = {"word_vectors": "the word-vector file", "members": "the set of its models"}
+            raise ClarelError(
+                f"{what.get(changed[0], f'split {changed[0]!r} of the dataset')} is not what the "
+                f"run in {self.path} began with; give the --data_dir or --word_vectors of that "
+                "time, or name a new --run_dir for a run with what you have now"
+            )
+
+    @property
+    def has_begun(self) -> bool:
+        """True if a run has noted its data here."""
+        return self._data_path.exists()
+
+    def fingerprints(self) -> dict[str, Any]:
+        """What `begin_with` noted."""
+        return checksums.read_json(self._data_path, BEGIN_ANEW)
+
+
+def is_older_run(folder: Path) -> bool:
+    """True for a run made before there were marks: its checksums vouch for its config."""
+    config = folder / "config.json"
+    try:
+        return config.is_file() and checksums.is_noted(config) and checksums.is_intact(config)
+    except ClarelError:
+        return False
+
+
+def _refuse_changes(config_path: Path, config: Config) -> None:
+    if not config_path.exists():
+        raise ClarelError(f"{config_path} is missing, but there is a run beside it; {BEGIN_ANEW}")
+    old = Config.from_dict(checksums.read_json(config_path, BEGIN_ANEW))
+    for section, field in settings():
+        before, now = (
+            getattr(getattr(c, section) if section else c, field.name) for c in (old, config)
+        )
+        if field.name == "word_vectors" and before and now:
+            continue  # a file may move; what counts is its fingerprint
+        if before != now:
+            raise ClarelError(
+                f"{config_path} was made with {field.name}={before}, now it is {now}; "
+                "name a new --run_dir, or --restart to move the old run aside"
+            )
+
+
+def holds_older_runs(folder: Path, own: re.Pattern[str]) -> bool:
+    """True for a folder of runs made before there were marks, with nothing else in it.
+
+    Args:
+      own: matches the names of the other things that belong there.
+    """
+    items = list(folder.iterdir())
+    runs = [item for item in items if is_older_run(item) or ownership.kind_of(item) == "run"]
+    return bool(runs) and all(item in runs or own.fullmatch(item.name) for item in items)

@@ -1,0 +1,163 @@
+"""A grid of runs: which ones there are, and what came out of them, a row a run."""
+
+import csv
+import io
+import itertools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from clarel_tf.config import Config, settings
+from clarel_tf.errors import ClarelError
+from clarel_tf.experiments.run_folder import BEGIN_ANEW, MAKE_AGAIN, RunFolder, holds_older_runs
+from clarel_tf.reporting.sweep_report import MEASURES, REPEATED
+from clarel_tf.storage import checksums, files, ownership
+
+_OWN_NAMES = re.compile(r"configs|sweep\.csv|(validation|ablation)\.md|[^/]*\.png")
+
+
+def parse_grid(items: Sequence[str]) -> dict[str, list[Any]]:
+    """`["kappa=0,0.5,1", "seed=0,1"]` -> {"kappa": [0, 0.5, 1], "seed": [0, 1]}.
+
+    Values are JSON where they can be (numbers, true, false), else text. `lambda` stands for the
+    setting `lambda_`.
+    """
+    grid: dict[str, list[Any]] = {}
+    for item in items:
+        name, _, values = item.partition("=")
+        name = "lambda_" if name == "lambda" else name
+        if not values or name in grid:
+            raise ClarelError(f"grid {item!r}: expected NAME=VALUE,VALUE,... and each name once")
+        grid[name] = [_as_value(value) for value in values.split(",")]
+    if not grid:
+        raise ClarelError("the grid is empty: give at least one --grid=NAME=VALUE,VALUE,...")
+    return grid
+
+
+def _as_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def grid_configs(
+    base: Config, grid: dict[str, list[Any]], one_at_a_time: bool = False
+) -> dict[str, Config]:
+    """The config of every point of the grid, by the name of its folder.
+
+    Args:
+      one_at_a_time: vary each setting alone, with the others as in `base`, instead of combining
+        all values; every seed and class division is combined with all of them even so.
+    """
+    configs = {}
+    for point in _around(base, grid) if one_at_a_time else _combined(grid):
+        name = ",".join(f"{key}={value}" for key, value in point.items()).replace("/", "_")
+        config = base.override(point)
+        if configs.setdefault(name, config) != config:
+            raise ClarelError(
+                f"two points of the grid would share the folder {name!r}; rename a file"
+            )
+    return configs
+
+
+def _combined(grid: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def _around(base: Config, grid: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    """Points on the axes through `base`, with its kinds of numbers: a point has one name."""
+    centre = {key: value_of(base, key) for key in grid}
+    for repetition in _combined({key: grid[key] for key in REPEATED if key in grid}):
+        for key in compared(grid):
+            for value in grid[key]:
+                config = base.override(centre | {key: value} | repetition)
+                yield {name: value_of(config, name) for name in grid}
+
+
+def compared(grid: dict[str, list[Any]]) -> list[str]:
+    """The settings of a grid that are compared with each other."""
+    return [key for key in grid if key not in REPEATED]
+
+
+def claim_sweep_dir(sweep_dir: Path) -> None:
+    """Makes the folder of a sweep; refuses one that holds anything else."""
+
+    def is_older(folder: Path) -> bool:
+        return holds_older_runs(folder, _OWN_NAMES)
+
+    ownership.make(sweep_dir, "sweep", "sweep_dir", is_older)
+
+
+def collect(
+    sweep_dir: Path,
+    configs: dict[str, Config],
+    grid: dict[str, list[Any]],
+    validation_only: bool = False,
+) -> list[dict]:
+    """One row for every finished run: its settings in the grid, and its measures."""
+    rows = []
+    for name, config in configs.items():
+        outcome = read_outcome(sweep_dir / name, validation_only)
+        if outcome is None or not _is_run_of(config, sweep_dir / name):
+            continue
+        gzsl, plain = outcome["gzsl"], outcome["gzsl_alpha0"]
+        row = {key: value_of(config, key) for key in grid}
+        row |= {"run": name, "dataset": config.dataset, "protocol": config.protocol}
+        row |= {key: value_of(config, key) for key in REPEATED}
+        row |= {"steps": outcome.get("steps", config.training.steps)}
+        row |= {"splits": "validation" if validation_only else "test"}
+        row |= {"zsl": outcome["zsl"]["top1"], "alpha": outcome["alpha"]}
+        row |= {"ausuc": outcome["ausuc"]}
+        row |= {key: gzsl[key] for key in "ush"} | {f"{key}0": plain[key] for key in "ush"}
+        rows.append(row)
+    return rows
+
+
+def _is_run_of(config: Config, run_dir: Path) -> bool:
+    """False for a run that an earlier sweep made in this folder with other settings."""
+    return (
+        Config.from_dict(checksums.read_json(RunFolder(run_dir).config_path, BEGIN_ANEW)) == config
+    )
+
+
+def remove_figures(sweep_dir: Path, drawn: Sequence[str]) -> None:
+    """Deletes the figures of an earlier sweep in this folder that this one did not draw anew."""
+    names = {"alpha.png", *(f"{field.name.rstrip('_')}.png" for _, field in settings())}
+    for name in names - set(drawn):
+        (sweep_dir / name).unlink(missing_ok=True)
+
+
+def read_outcome(run_dir: Path, validation_only: bool = False) -> dict[str, Any] | None:
+    """The measures of a run, its alpha and the curve that this was chosen by; None if unfinished.
+
+    Args:
+      validation_only: the measures on the validation splits instead of those on the test splits.
+    """
+    folder = RunFolder(run_dir)
+    path = folder.calibration_path if validation_only else folder.results_path
+    if not path.exists():
+        return None
+    outcome = checksums.read_json(path, MAKE_AGAIN)
+    return outcome | outcome["validation"] if validation_only else outcome
+
+
+def value_of(config: Config, name: str) -> Any:
+    """A setting of a config, whatever its section."""
+    for owner in (config, config.model, config.loss, config.training):
+        if hasattr(owner, name):
+            return getattr(owner, name)
+    raise ClarelError(f"unknown config key {name!r}")
+
+
+def write_csv(path: Path, rows: list[dict]) -> None:
+    """Writes the rows as one tidy table, or nothing but its header."""
+    text = io.StringIO()
+    columns = list(dict.fromkeys([*(rows[0] if rows else ()), *MEASURES]))
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    files.write_text(path, text.getvalue())

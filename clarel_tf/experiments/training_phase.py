@@ -1,0 +1,184 @@
+"""One phase of an experiment: a fresh model for a split, trained, with its files in a folder."""
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from clarel_tf.config import Config
+from clarel_tf.data.split import Split
+from clarel_tf.decision.rule import RuleSettings
+from clarel_tf.errors import ClarelError
+from clarel_tf.evaluation.selection import validation_scores
+from clarel_tf.experiments.kept_vectors import read_kept_vectors
+from clarel_tf.models.clarel import Clarel
+from clarel_tf.models.embedder import Embedder
+from clarel_tf.models.saving import load_model
+from clarel_tf.models.standard_towers import standard_towers
+from clarel_tf.models.towers import ImageTower, TextTower
+from clarel_tf.models.vocabulary import build_vocabulary, load_vocabulary, save_vocabulary
+from clarel_tf.storage import checksums, files
+from clarel_tf.storage.word_vectors import WordVectors, load_word_vectors
+from clarel_tf.training.distributed.distribution import Distribution
+from clarel_tf.training.loop import train
+
+# (config, training split, its vocabulary, the vectors of that or None) -> the two towers.
+MakeTowers = Callable[[Config, Split, list[str], WordVectors | None], tuple[ImageTower, TextTower]]
+
+
+def phase_config(config: Config, splits: dict[str, Split], split: str) -> Config:
+    """The config for training on `split`: the second phase may need more steps.
+
+    Alpha is chosen with the model of the first phase, and serves that of the second. It fits both
+    if both have seen their images equally often.
+    """
+    if not config.training.equal_passes:
+        return config
+    steps = round(config.training.steps * len(splits[split]) / len(splits["train"]))
+    return config.override({"steps": max(steps, config.training.warmup_steps + 1)})
+
+
+def train_phase(
+    config: Config,
+    split: Split,
+    folder: Path | None,
+    title: str,
+    distribution: Distribution | None,
+    looking_at: tuple | None = None,
+    kept_vectors: Path | None = None,
+    make_towers: MakeTowers | None = None,
+) -> Clarel:
+    """Trains a new model on `split`, or goes on with the one in `folder`.
+
+    Args:
+      folder: None for a worker that is not the chief.
+      looking_at: the splits for `validation_scores`, if the config asks for its curve.
+      kept_vectors: the word vectors that the run has kept, if it uses any.
+      make_towers: makes the towers of a fresh model; `towers_from_config` if not given.
+    """
+    keras.utils.set_random_seed(config.seed)
+    classes = np.unique(split.labels)
+    vocabulary = _phase_vocabulary(config, split, folder)
+    vectors = _phase_vectors(config, vocabulary, kept_vectors)
+    path = folder / "model.keras" if folder else None
+    if path and path.exists() and checksums.is_intact(path):
+        # It is written when the phase is over: no checkpoint is needed any more.
+        model = load_model(path)
+        model.words_without_vector = len(vectors.missing) if vectors else 0
+        if distribution:
+            distribution.from_chief([config.training.steps])
+        return model
+    model = build_model(config, vocabulary, split, len(classes), vectors, make_towers)
+    evaluate = None
+    if looking_at and config.training.evaluate_every:
+        evaluate = functools.partial(
+            validation_scores, model, *looking_at, RuleSettings.of(vars(config))
+        )
+    train(
+        model,
+        split,
+        classes,
+        config.training,
+        folder,
+        seed=config.seed,
+        title=title,
+        evaluate=evaluate,
+        distribution=distribution,
+    )
+    if path:
+        save_model(model, path)
+    return model
+
+
+def save_model(model: Embedder, path: Path) -> None:
+    """Writes the trained model unless it is there, as it was written."""
+    if path.exists() and checksums.is_intact(path):
+        return
+    if path.exists():
+        aside = files.free_name(path.with_name(f"{path.name}.damaged"))
+        path.rename(aside)
+        print(f"{path} is damaged; now {aside.name}, and written again", file=sys.stderr)
+    with checksums.written_aside(path) as temporary:
+        model.save(temporary)
+
+
+def _phase_vocabulary(config: Config, split: Split, folder: Path | None) -> list[str]:
+    """The words of the training split, saved with the run."""
+    path = folder and folder / "vocabulary.txt"
+    if not path or not path.exists():
+        captions = [caption for captions in split.captions for caption in captions]
+        words = build_vocabulary(captions, config.model.min_word_count)
+        if not path:
+            return words
+        save_vocabulary(path, words)
+    return load_vocabulary(path)
+
+
+def _phase_vectors(config: Config, vocabulary: list[str], kept: Path | None) -> WordVectors | None:
+    """The vectors of the vocabulary, from those that the run has kept if it has any."""
+    if not config.word_vectors:
+        return None
+    if kept and kept.exists():
+        return read_kept_vectors(kept, vocabulary)
+    return load_word_vectors(config.word_vectors, vocabulary)
+
+
+def build_model(
+    config: Config,
+    vocabulary: list[str],
+    split: Split,
+    num_classes: int,
+    vectors: WordVectors | None = None,
+    make_towers: MakeTowers | None = None,
+) -> Clarel:
+    """A fresh model for `split`, with the vectors of its words if there are any."""
+    towers = (make_towers or towers_from_config)(config, split, vocabulary, vectors)
+    for tower in towers:
+        _refuse_unregistered(tower)
+    model = Clarel(*towers, num_classes, config.loss)
+    model.words_without_vector = len(vectors.missing) if vectors else 0
+    return model
+
+
+def towers_from_config(
+    config: Config, split: Split, vocabulary: list[str], vectors: WordVectors | None
+) -> tuple[ImageTower, TextTower]:
+    """The standard towers for the features and the words of `split`, as the config asks for them.
+
+    Args:
+      vocabulary: the words that the text tower knows.
+      vectors: of these words; None lets the model learn its own.
+    """
+    settings = config.model
+    if vectors is not None:
+        settings = dataclasses.replace(settings, word_size=vectors.matrix.shape[1])
+        print(
+            f"Word vectors: {len(vocabulary) - len(vectors.missing)} of {len(vocabulary)} words "
+            f"found in {config.word_vectors}"
+            + (f"; missing words: {', '.join(vectors.missing[:8])}, ..." if vectors.missing else "")
+        )
+    else:
+        print(f"Word vectors: none given, {len(vocabulary)} word embeddings are learned")
+    image_tower, text_tower = standard_towers(
+        settings,
+        vocabulary,
+        split.image_features.shape[1],
+        frozen_words=vectors is not None and not settings.tune_word_vectors,
+    )
+    if vectors is not None:
+        text_tower.set_word_vectors(vectors.matrix)
+    return image_tower, text_tower
+
+
+def _refuse_unregistered(tower: keras.layers.Layer) -> None:
+    """A model with a class that Keras cannot find again would be trained and never loaded."""
+    kind = type(tower)
+    if keras.saving.get_registered_object(keras.saving.get_registered_name(kind)) is not kind:
+        raise ClarelError(
+            f"Keras does not know the tower class {kind.__name__}, so a saved model could not be "
+            "loaded; put @keras.saving.register_keras_serializable() above the class"
+        )

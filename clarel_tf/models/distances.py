@@ -1,0 +1,55 @@
+"""The one definition of distance, for the loss and the exported graph (TensorFlow) and the
+evaluation (NumPy)."""
+
+import numpy as np
+import tensorflow as tf
+
+# Keeps the gradient of the root finite where two embeddings coincide.
+EPSILON = 1e-12
+
+
+def pairwise_distances(a: tf.Tensor, b: tf.Tensor, b_squares: tf.Tensor | None = None) -> tf.Tensor:
+    """Euclidean distances by one matrix product.
+
+    Args:
+      a: float32 [N, E].
+      b: float32 [M, E].
+      b_squares: float32 [M], squared lengths of b where they are known, as for stored prototypes.
+
+    Returns:
+      float32 [N, M].
+    """
+    if b_squares is None:
+        b_squares = tf.reduce_sum(tf.square(b), axis=1)
+    a_squares = tf.reduce_sum(tf.square(a), axis=1)[:, tf.newaxis]
+    squares = a_squares + b_squares - 2.0 * tf.matmul(a, b, transpose_b=True)
+    return tf.sqrt(tf.maximum(squares, EPSILON))
+
+
+def distances_to_true_means(distances: tf.Tensor, excess: tf.Tensor) -> tf.Tensor:
+    """Distances to means of few points, as they would be to the means of very many.
+
+    The mean of n points misses the true mean by a squared distance of scatter / n, on average, and
+    in a direction that has nothing to do with the query: it is farther from every query by that
+    much, and beside the mean of hundreds of points it would hardly ever be the nearest.
+
+    Args:
+      distances: float32 [N, M].
+      excess: float32 [M], scatter / n of each mean, where scatter is the mean squared distance of a
+        point from the true mean of its kind.
+
+    Returns:
+      float32 [N, M].
+    """
+    return tf.sqrt(tf.maximum(tf.square(distances) - excess, EPSILON))
+
+
+def pairwise_distances_numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The same on arrays: [N, E], [M, E] -> [N, M]."""
+    distances = a @ b.T
+    # In place: beside the product, it is the memory traffic that takes the time.
+    distances *= -2.0
+    distances += np.einsum("ij,ij->i", a, a)[:, np.newaxis]
+    distances += np.einsum("ij,ij->i", b, b)
+    np.maximum(distances, EPSILON, out=distances)
+    return np.sqrt(distances, out=distances)

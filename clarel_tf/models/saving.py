@@ -1,0 +1,60 @@
+"""Reads trained models from the folder of a run."""
+
+import re
+import zipfile
+from pathlib import Path
+
+import keras
+
+from clarel_tf.errors import ClarelError, brief
+from clarel_tf.models.embedder import Embedder
+from clarel_tf.storage import checksums, files
+from clarel_tf.storage.expansion import most_bytes, too_large
+
+_REMEDY = "delete results.json, and the training command writes it again from a checkpoint"
+
+
+def load_model(path: str | Path) -> Embedder:
+    """Reads the `.keras` file of a `Clarel` or an `Ensemble` in safe mode: nothing is executed.
+
+    The module of towers of one's own has to be imported before.
+    """
+    try:
+        with files.open_regular(path) as file:
+            checksums.check(Path(path), _REMEDY)
+            _refuse_compressed(path, zipfile.ZipFile(file))
+    except ClarelError:
+        raise
+    except Exception as error:
+        raise _damaged(path, error) from error
+    try:
+        # Training goes on from a checkpoint, never from here: the optimiser stays out.
+        return keras.saving.load_model(path, compile=False, safe_mode=True)
+    except ClarelError as error:  # of `from_config`, which does not know the file
+        raise ClarelError(f"{path}: {error}") from error
+    except Exception as error:  # Keras, h5py and zipfile have no common list of what damage raises
+        unknown = re.search(r"Could not locate class '(\w+)'", str(error))
+        if unknown:
+            raise ClarelError(
+                f"{path} has a layer of class {unknown[1]!r}, which is not known here; import the "
+                "module that registers it before the model is loaded"
+            ) from error
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: str | Path, error: Exception) -> ClarelError:
+    return ClarelError(f"{path} is missing or damaged ({brief(error)})")
+
+
+def _refuse_compressed(path: str | Path, archive: zipfile.ZipFile) -> None:
+    """Keras stores the members of its files as they are, so that none of them expands."""
+    for member in archive.infolist():
+        is_stored = member.compress_type == zipfile.ZIP_STORED
+        if not is_stored or member.file_size != member.compress_size:
+            raise ClarelError(
+                f"{path}: member {member.filename!r} is compressed, which Keras does not do; "
+                "refused. Save the model again, or pack it without compression"
+            )
+    most = most_bytes(Path(path).stat().st_size)
+    if sum(member.file_size for member in archive.infolist()) > most:
+        raise too_large(path, most)

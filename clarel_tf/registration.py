@@ -1,0 +1,66 @@
+"""Tells Keras the classes that `.keras` files name, without importing Keras or TensorFlow.
+
+Keras looks a class up by its registered name, and imports modules of its own packages only. So the
+names have to be there before a file is loaded. `import clarel_tf` must not wait for TensorFlow:
+the names are given to Keras as soon as Keras is imported, and the modules behind them are imported
+when a file asks for one.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from typing import Any
+
+_MODULE_OF_CLASS = {
+    "CaptionTower": "clarel_tf.models.caption_tower",
+    "Clarel": "clarel_tf.models.clarel",
+    "Ensemble": "clarel_tf.models.ensemble",
+    "FeatureTower": "clarel_tf.models.feature_tower",
+    "FusedAdam": "clarel_tf.training.optimizers",
+    "FusedSGD": "clarel_tf.training.optimizers",
+}
+
+
+class _ImportedOnUse:
+    """Stands for a class in Keras's register until its module is imported, which replaces it."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def from_config(self, config: dict[str, Any], *arguments: Any, **options: Any) -> Any:
+        module = importlib.import_module(_MODULE_OF_CLASS[self._name])
+        return getattr(module, self._name).from_config(config, *arguments, **options)
+
+
+class _KerasFinder(importlib.abc.MetaPathFinder):
+    """Finds Keras where Python would, and registers the names when its module has been executed."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != "keras":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_register(module):
+                execute(module)
+                sys.meta_path.remove(self)
+                _register(module)
+
+            spec.loader.exec_module = execute_and_register
+        return spec
+
+
+def register() -> None:
+    """Registers the names now if Keras is imported, or when it will be."""
+    if hasattr(sys.modules.get("keras"), "saving"):
+        _register(sys.modules["keras"])
+    else:
+        sys.meta_path.insert(0, _KerasFinder())
+
+
+def _register(keras: Any) -> None:
+    known = keras.saving.get_custom_objects()
+    for name in _MODULE_OF_CLASS:
+        known.setdefault(f"clarel_tf>{name}", _ImportedOnUse(name))

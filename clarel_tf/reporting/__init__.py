@@ -1,0 +1,1 @@
+"""Results for people: tables, figures and the report page, beside published values."""

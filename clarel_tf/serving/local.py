@@ -1,0 +1,130 @@
+"""What `classify_main.py` is made of: images to ask about, new classes, answers as rows."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clarel_tf.errors import ClarelError
+from clarel_tf.serving.versions import load_version, newest_version
+from clarel_tf.storage import files
+from clarel_tf.storage.array_files import checked_features, read_npz
+
+
+def parse_new_classes(items: Sequence[str]) -> dict[str, list[str]]:
+    """`["cardinal: a red bird; a small red bird"]` -> {"cardinal": [two sentences]}."""
+    classes: dict[str, list[str]] = {}
+    for item in items:
+        name, _, text = item.partition(":")
+        sentences = [sentence.strip() for sentence in text.split(";") if sentence.strip()]
+        if not name.strip() or not sentences:
+            raise ClarelError(f"--new_class={item!r}: expected 'name: sentence; sentence; ...'")
+        classes.setdefault(name.strip(), []).extend(sentences)
+    return classes
+
+
+def read_image_features(path: str) -> tuple[list[str], np.ndarray]:
+    """Ids and features, float32 [N, D], of an .npz file; without `image_ids`, numbers."""
+    arrays = read_npz(Path(path), ("image_ids", "features"))
+    if "features" not in arrays:
+        raise ClarelError(f"{path} has no array 'features'")
+    count = len(arrays["features"]) if arrays["features"].ndim else 0
+    ids = [str(name) for name in arrays.get("image_ids", np.arange(1, count + 1)).ravel()]
+    return ids, checked_features(arrays["features"], len(ids), path)
+
+
+def find_images(splits: dict[str, Any], wanted: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """The features, float32 [N, D], of images of a dataset, by their ids."""
+    if not wanted:
+        raise ClarelError("--dataset needs --image_ids")
+    rows = {
+        image_id: split.image_features[i]
+        for split in splits.values()
+        for i, image_id in enumerate(split.image_ids.tolist())
+    }
+    for image_id in wanted:
+        if image_id not in rows:
+            raise ClarelError(f"--image_ids: the dataset has no image {image_id!r}")
+    return list(wanted), np.stack([rows[image_id] for image_id in wanted])
+
+
+def read_authorization(path: str | None) -> str | None:
+    """The value of the `Authorization` header in a file, or None without a file.
+
+    It comes from a file because all users of a machine can see the flags of a process.
+    """
+    if not path:
+        return None
+    try:
+        return files.read_regular(path).decode("utf-8").strip()
+    except OSError as error:
+        raise ClarelError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ClarelError(f"{path} does not hold text") from error
+
+
+class LocalTransport:
+    """Asks an export in this process, without a server.
+
+    The version is the newest one when the first model is loaded. It stays the same for all models:
+    embeddings of two versions do not belong together.
+    """
+
+    number_bytes = 4
+
+    def __init__(self, export_dir: str | Path):
+        self._export_dir = Path(export_dir)
+        self._version: int | None = None
+        self._loaded: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def predict(
+        self, model: str, signature: str, inputs: dict[str, Any], deadline: object
+    ) -> dict[str, np.ndarray]:
+        """Runs one signature of a model; the deadline is a server's, and does not count here."""
+        import tensorflow as tf
+
+        from clarel_tf.serving.answers import as_array
+
+        signatures = self._load(model).signatures
+        if signature not in signatures:
+            raise ClarelError(f"{model} has no signature {signature!r}; it has {list(signatures)}")
+        function = signatures[signature]
+        expected = function.structured_input_signature[1]
+        if set(inputs) != set(expected):
+            raise ClarelError(f"{model}, {signature} takes {sorted(expected)}, not {list(inputs)}")
+        try:
+            # With the type that is expected: an empty list has none of its own.
+            outputs = function(
+                **{name: tf.constant(value, expected[name].dtype) for name, value in inputs.items()}
+            )
+        except (tf.errors.OpError, TypeError, ValueError) as error:
+            raise ClarelError(f"{model}, {signature}: {' '.join(str(error).split())}") from error
+        return {name: as_array(value.numpy()) for name, value in outputs.items()}
+
+    def _load(self, model: str) -> Any:
+        """The SavedModel, which is read when it is first asked."""
+        with self._lock:
+            if model not in self._loaded:
+                if self._version is None:
+                    self._version = newest_version(self._export_dir, model)
+                self._loaded[model] = load_version(self._export_dir, model, self._version)
+            return self._loaded[model]
+
+
+def answer_rows(image_ids: Sequence[str], answer: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    """One row for every image and class of the answer, best class first."""
+    return [
+        {
+            "image_id": image_id,
+            "rank": rank + 1,
+            "class": str(answer["class_name"][i][rank]),
+            "distance": float(answer["distance"][i][rank]),
+            "probability": float(answer["probability"][i][rank]),
+            "accepted": bool(answer["accepted"][i]),
+        }
+        for i, image_id in enumerate(image_ids)
+        for rank in range(len(answer["class_name"][i]))
+    ]

@@ -1,0 +1,67 @@
+"""What stands beside exported models: the server's configuration and a page on how to ask it."""
+
+from collections.abc import Sequence
+
+from google.protobuf import text_format
+from tensorflow_serving.config import model_server_config_pb2
+
+from clarel_tf.models.embedder import Embedder
+
+
+def models_config(names: Sequence[str], base_path: str) -> str:
+    """`models.config` for the model server, as text; each model under its own name."""
+    config = model_server_config_pb2.ModelServerConfig()
+    for name in names:
+        entry = config.model_config_list.config.add()
+        entry.name, entry.base_path = name, f"{base_path.rstrip('/')}/{name}"
+        entry.model_platform = "tensorflow"
+    return text_format.MessageToString(config)
+
+
+def serving_page(model: Embedder, version: int, k: int, gallery_split: str | None) -> str:
+    """How to start a server on the folder and what to send it."""
+    width = model.feature_size
+    gallery = (
+        f"""
+`retrieve_captions` (image features) and `retrieve_images` (`text`) search the captions and images
+of split `{gallery_split}`, nearest first."""
+        if gallery_split
+        else ""
+    )
+    return f"""# Serving this export (version {version})
+
+Start a model server on this folder:
+
+    docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models" tensorflow/serving \\
+      --model_config_file=/models/models.config
+
+Ask it, by REST (gRPC is on port 8500):
+
+    curl -d '{{"inputs": {{"text": ["a small bird with a red crown"]}}}}' \\
+      http://localhost:8501/v1/models/text_embedder:predict
+
+| model | signature | in | out |
+|---|---|---|---|
+| image_embedder | serving_default | image_features [B, {width}] | embedding [B, E] |
+| | embed_with_id | image_features [B, {width}] | embedding [B, E]* |
+| text_embedder | serving_default | text [B] | embedding [B, E] |
+| | embed_with_id | text [B] | embedding [B, E]* |
+| prototype_classifier | serving_default | image_features | an answer |
+| | classify_with_alpha | image_features, alpha [B] | an answer |
+| | classify_with_new_classes | image_features, sentences [S], class_names [S] | an answer |
+| | classify_with_prototypes | image_features, prototypes [N, E], class_names [N] | an answer* |
+| | embed_prototypes | sentences [S], class_names [S] | class_name [N], prototype [N, E]* |
+
+* and `export_id`, one for each row, the same for the three models of one export. A server loads
+new versions one model after the other, and embeddings of two exports do not belong together:
+compare the ids before you compare embeddings.
+
+An answer is class_name, distance and probability [B, {k}], nearest first, and accepted [B].
+`accepted` is false where even the best class is too far away to be believed. In
+`classify_with_new_classes` each sentence describes the class that stands at its place in
+`class_names`; new classes compete with the stored ones without having been trained. A mean of few
+sentences lies farther from every image than one of many; its distance is corrected for that, so one
+sentence is enough to take part, and more make the class sharper. In a run with `head_evidence` the
+distance to a class of the training holds also what the image head says of it, and in one with
+`discriminant_evidence` every distance what the discriminants of those classes say.{gallery}
+"""

@@ -1,0 +1,232 @@
+"""The functions that exported models answer with: plain TensorFlow, core operations only.
+
+Every output has the batch as its first dimension, so that a server may batch requests. Bad numbers
+are refused inside the graph: the request gets an error, and the next one is served.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from clarel_tf.decision.rule import DecisionRule, Images, rescaled
+from clarel_tf.models.distances import pairwise_distances
+from clarel_tf.models.embedder import Embedder
+from clarel_tf.serving.nearest import Nearest, add_candidates, nearest_in_blocks, no_candidates
+
+Answer = dict[str, tf.Tensor]
+
+
+class Selected(NamedTuple):
+    """What a run selected on validation data."""
+
+    alpha: float
+    temperature: float
+    none_distance: float
+
+
+def embed_images(model: Embedder, image_features: tf.Tensor) -> tf.Tensor:
+    """Image features, float32 [B, D] -> float32 [B, E]; NaN and infinity are refused."""
+    checked = tf.debugging.check_numerics(image_features, "image_features must be finite")
+    return _with_finite_length(model.image_tower(checked), "image_features are too large")
+
+
+def embed_texts(model: Embedder, text: tf.Tensor) -> tf.Tensor:
+    """Sentences, string [S] -> float32 [S, E]."""
+    return model.text_tower(model.text_tower.tokenize(text))
+
+
+def _with_finite_length(vectors: tf.Tensor, message: str) -> tf.Tensor:
+    """Vectors, [N, E], unless a squared length overflows: their distances would be NaN."""
+    squares = tf.reduce_sum(tf.square(vectors), axis=1)
+    with tf.control_dependencies([tf.debugging.check_numerics(squares, message)]):
+        return tf.identity(vectors)
+
+
+class PrototypeClassifier:
+    """Answers from stored prototypes, from sentences sent along, or from prototypes sent along.
+
+    Stored tensors are variables: they are written once, whatever the number of signatures, and a
+    loader does not copy them about with the graph, as it does with constants.
+    """
+
+    def __init__(
+        self,
+        model: Embedder,
+        prototypes: np.ndarray,
+        class_names: list[str],
+        is_seen: np.ndarray,
+        selected: Selected,
+        rule: DecisionRule = DecisionRule(),
+        k: int = 5,
+        block: int = 8_192,
+        caption_scatter: float = 0.0,
+    ):
+        """Takes what it answers from.
+
+        Args:
+          prototypes: float32 [C, E], in the order of their labels.
+          is_seen: bool [C].
+          k: classes in an answer.
+          block: classes that are looked at together; more of them take more memory.
+          caption_scatter: mean squared distance of a caption from the mean of its class; a class of
+            few sentences would lose against the stored ones without it.
+        """
+        self._caption_scatter = caption_scatter
+        self._model, self._selected, self._k, self._block = model, selected, k, block
+        # Of equally near classes the first one counts, and seen ones come first.
+        order = np.argsort(~is_seen, kind="stable")
+        self._rule = rule.as_variables()
+        self._classes = rule.describe(prototypes[order], is_seen[order]).as_variables()
+        names = [class_names[row] for row in order]
+        self._class_names = tf.Variable(names, trainable=False, name="class_names")
+
+    def classify(self, image_features: tf.Tensor) -> Answer:
+        """The k best of the stored classes for each of B images."""
+        alpha = tf.fill([tf.shape(image_features)[0]], self._selected.alpha)
+        return self.classify_with_alpha(image_features, alpha)
+
+    def classify_with_alpha(self, image_features: tf.Tensor, alpha: tf.Tensor) -> Answer:
+        """The same with an alpha of its own, float32 [B], for each image."""
+        images = self._rule.look_at(embed_images(self._model, image_features))
+        return self._answer(self._among_stored(images, alpha), self._class_names)
+
+    def classify_with_new_classes(
+        self, image_features: tf.Tensor, sentences: tf.Tensor, class_names: tf.Tensor
+    ) -> Answer:
+        """The stored classes and new ones, each made of the sentences that carry its name.
+
+        Args:
+          image_features: float32 [B, D].
+          sentences: string [S].
+          class_names: string [S], the class that each sentence describes.
+        """
+        images = embed_images(self._model, image_features)
+        alpha = tf.fill([tf.shape(images)[0]], self._selected.alpha)
+        names, means, counts = self._means_of(sentences, class_names)
+        excess = self._caption_scatter / tf.cast(counts, tf.float32)
+        looked_at = self._rule.look_at(images)
+        found = self._among_stored(looked_at, alpha)
+        distances = self._rule.distances(looked_at, self._rule.describe(means, excess=excess))
+        found = self._add(found, distances, tf.size(self._class_names))
+        return self._answer(found, tf.concat([self._class_names, names], axis=0))
+
+    def embed_prototypes(self, sentences: tf.Tensor, class_names: tf.Tensor) -> Answer:
+        """The prototypes of the classes that S sentences describe, in the order of first mention.
+
+        Args:
+          sentences, class_names: string [S].
+
+        Returns:
+          class_name: string [N]; prototype: float32 [N, E].
+        """
+        names, means, _ = self._means_of(sentences, class_names)
+        return {"class_name": names, "prototype": means}
+
+    def _means_of(
+        self, sentences: tf.Tensor, class_names: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """(names, string [N]; means, float32 [N, E]; sentences in each, int32 [N])."""
+        check = tf.debugging.assert_equal(
+            tf.size(sentences), tf.size(class_names), "one class name is needed for each sentence"
+        )
+        with tf.control_dependencies([check]):  # before what would fail with another message
+            class_names = tf.identity(class_names)
+        names, rows, counts = tf.unique_with_counts(class_names)
+        embedded = embed_texts(self._model, sentences)
+        return names, tf.math.unsorted_segment_mean(embedded, rows, tf.size(names)), counts
+
+    def classify_with_prototypes(
+        self, image_features: tf.Tensor, prototypes: tf.Tensor, class_names: tf.Tensor
+    ) -> Answer:
+        """Only the classes that come with the request: prototypes [N, E], class_names [N]."""
+        check = tf.debugging.assert_equal(
+            tf.shape(prototypes)[0], tf.size(class_names), "one name is needed for each prototype"
+        )
+        with tf.control_dependencies([check]):
+            class_names = tf.identity(class_names)
+        prototypes = _with_finite_length(prototypes, "prototypes must be finite, and not too large")
+        images = self._rule.look_at(embed_images(self._model, image_features))
+        distances = self._rule.distances(images, self._rule.describe(prototypes))
+        found = self._add(no_candidates(images.embeddings), distances, 0)
+        return self._answer(found, class_names)
+
+    def _among_stored(self, images: Images, alpha: tf.Tensor) -> Nearest:
+        """The stored classes by d_alpha, for B images; alpha: float32 [B]."""
+        alpha = tf.debugging.check_numerics(alpha, "alpha must be finite")[:, tf.newaxis]
+        # At -1 all seen classes are at distance 0, and below it the farthest is the nearest.
+        tf.debugging.assert_greater(alpha, -1.0, "alpha must be above -1")
+        classes = self._classes.read()
+
+        def distances_to(first, end) -> tf.Tensor:
+            part = classes.part(first, end)
+            return rescaled(self._rule.distances(images, part), part.is_seen, alpha)
+
+        count = self._class_names.shape[0]
+        temperature = self._selected.temperature
+        return nearest_in_blocks(
+            images.embeddings, count, self._block, distances_to, self._k, temperature
+        )
+
+    def _add(self, found: Nearest, distances: tf.Tensor, first_row: tf.Tensor | int) -> Nearest:
+        return add_candidates(found, distances, first_row, self._k, self._selected.temperature)
+
+    def _answer(self, found: Nearest, class_names: tf.Tensor) -> Answer:
+        """What was found among N classes, with their names, string [N].
+
+        Returns:
+          class_name, distance, probability: [B, k], nearest first, k at most N; accepted: bool
+          [B], whether the nearest one is near enough to be believed.
+        """
+        distances = tf.debugging.check_numerics(found.distances, "alpha is too large")
+        logits = (distances[:, :1] - distances) / self._selected.temperature
+        near_enough = distances[:, :1] <= self._selected.none_distance
+        return {
+            "class_name": tf.gather(class_names, found.rows),
+            "distance": distances,
+            "probability": tf.exp(logits) / found.total,
+            "accepted": tf.reduce_any(near_enough, axis=1),
+        }
+
+
+class Gallery:
+    """Captions and images of a split, to be found by an image or by a sentence."""
+
+    def __init__(
+        self,
+        model: Embedder,
+        captions: list[bytes],
+        caption_owners: np.ndarray,
+        caption_embeddings: np.ndarray,
+        image_ids: list[str],
+        image_embeddings: np.ndarray,
+        k: int = 5,
+    ):
+        """M captions, the image number of each, [M, E]; N image ids, [N, E]."""
+        self._model, self._k = model, k
+        self._captions = tf.Variable(captions, trainable=False, name="caption_texts")
+        self._owners = tf.Variable(caption_owners, trainable=False, name="caption_owners")
+        self._image_ids = tf.Variable(image_ids, trainable=False, name="image_ids")
+        self._caption_embeddings = tf.Variable(caption_embeddings, trainable=False, name="captions")
+        self._image_embeddings = tf.Variable(image_embeddings, trainable=False, name="images")
+
+    def retrieve_captions(self, image_features: tf.Tensor) -> Answer:
+        """caption, image_id and distance, [B, k], nearest first."""
+        images = embed_images(self._model, image_features)
+        found, distance = self._nearest(images, self._caption_embeddings)
+        owners = tf.gather(self._owners, found)
+        return {
+            "caption": tf.gather(self._captions, found),
+            "image_id": tf.gather(self._image_ids, owners),
+            "distance": distance,
+        }
+
+    def retrieve_images(self, text: tf.Tensor) -> Answer:
+        """image_id and distance, [S, k], nearest first."""
+        found, distance = self._nearest(embed_texts(self._model, text), self._image_embeddings)
+        return {"image_id": tf.gather(self._image_ids, found), "distance": distance}
+
+    def _nearest(self, queries: tf.Tensor, stored: tf.Variable) -> tuple[tf.Tensor, tf.Tensor]:
+        distances = pairwise_distances(queries, stored)
+        nearest = tf.math.top_k(-distances, min(self._k, stored.shape[0]))
+        return nearest.indices, -nearest.values

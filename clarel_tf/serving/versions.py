@@ -1,0 +1,138 @@
+"""The versions in an export folder: which there are, whether they are intact, and loading one."""
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from clarel_tf.errors import ClarelError, brief
+from clarel_tf.storage import checksums, ownership
+
+# The order in which a new version appears: the classifier last, which needs none of the others.
+MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
+# The signature of an embedder whose answers say which export they are of.
+EMBED_WITH_ID = "embed_with_id"
+_OWN_NAMES = re.compile(
+    rf"{'|'.join(MODELS)}|models\.config|SERVING\.md|checksums\.json|\.lock|\.staging|"
+    r"\.clarel_tf\.json"
+)
+
+
+def versions_of(export_dir: Path, model: str) -> set[int]:
+    """The versions that a server can load: folders with a number for a name and a model inside."""
+    return {
+        number
+        for number, path in _numbered(export_dir / model)
+        if path.name == str(number) and (path / "saved_model.pb").is_file()
+    }
+
+
+def next_version(export_dir: Path) -> int:
+    """One more than any version that there is, or was.
+
+    A number is never used again: a server that has loaded it would not look at it any more.
+    """
+    used = [number for model in MODELS for number, _ in _numbered(export_dir / model)]
+    last = ownership.read_mark(export_dir).get("last_version")
+    return max([0, *used, last if isinstance(last, int) else 0]) + 1
+
+
+def newest_version(export_dir: Path, model: str) -> int:
+    """The newest version of `model` that the other models have too.
+
+    An export that is killed between two of its three renames leaves a version of some models, and
+    embeddings of different versions do not belong together.
+    """
+    shared = versions_of(export_dir, model)
+    for other in MODELS:
+        if (export_dir / other).is_dir():
+            shared &= versions_of(export_dir, other)
+    if not shared:
+        raise ClarelError(f"{export_dir} holds no export (no version of {model})")
+    return max(shared)
+
+
+def publish(staging: Path, export_dir: Path, version: int) -> None:
+    """Renames the three models in `staging` into place as one version, all of them or none."""
+    ownership.write_mark(export_dir, "export", last_version=version)
+    moved: list[str] = []
+    try:
+        for model in MODELS:
+            (export_dir / model).mkdir(exist_ok=True)
+            os.rename(staging / model, export_dir / model / str(version))
+            moved.append(model)
+    except BaseException:
+        for model in reversed(moved):
+            os.rename(export_dir / model / str(version), staging / model)
+        raise
+
+
+def put_aside_incomplete(export_dir: Path) -> None:
+    """Takes versions out of a server's sight that only some of the models have.
+
+    A killed export leaves them. Those below a complete version do no harm.
+    """
+    present = [model for model in MODELS if (export_dir / model).is_dir()]
+    by_model = {model: versions_of(export_dir, model) for model in present}
+    if not by_model:
+        return
+    complete = max(set.intersection(*by_model.values()), default=0)
+    for model, versions in by_model.items():
+        for version in sorted(versions):
+            if version > complete:
+                aside = export_dir / model / f"{version}.incomplete"
+                os.rename(export_dir / model / str(version), aside)
+                print(f"Only some models have version {version}: now {aside}", file=sys.stderr)
+
+
+def check_model_folders(export_dir: Path) -> None:
+    """Refuses model folders that a version cannot be renamed into."""
+    for model in MODELS:
+        folder = export_dir / model
+        if os.path.lexists(folder) and not folder.is_dir():
+            raise ClarelError(f"{folder} is not a folder; move it away, versions go there")
+        if folder.is_dir() and folder.stat().st_dev != export_dir.stat().st_dev:
+            raise ClarelError(
+                f"{folder} is on another disk than {export_dir}, so the three models cannot appear "
+                "together; name an export_dir that is all on one disk"
+            )
+
+
+def is_older_export(folder: Path) -> bool:
+    """True for an export made before there were marks, with nothing else beside it."""
+    has_checksums = any(
+        checksums_path(folder / model / str(version)).is_file()
+        for model in MODELS
+        for version in versions_of(folder, model)
+    )
+    return has_checksums and all(_OWN_NAMES.fullmatch(item.name) for item in folder.iterdir())
+
+
+def checksums_path(version: Path) -> Path:
+    """Where a version has the checksums of its files: a folder that no loader looks into."""
+    return version / "assets.extra" / checksums.MANIFEST
+
+
+def load_version(export_dir: Path, model: str, version: int | None = None) -> Any:
+    """A SavedModel of `model`, compared with its checksums; the newest if no version is given."""
+    import tensorflow as tf
+
+    if version is not None and version not in versions_of(export_dir, model):
+        raise ClarelError(f"{export_dir} has no version {version} of {model}")
+    number = newest_version(export_dir, model) if version is None else version
+    path = export_dir / model / str(number)
+    remedy = "delete this version and export again, or put back a copy"
+    try:
+        checksums.check_tree(path, checksums_path(path), remedy)
+        return tf.saved_model.load(str(path))
+    except ClarelError:
+        raise
+    except Exception as error:  # TensorFlow and protobuf have no common list of what damage raises
+        raise ClarelError(f"{path} cannot be loaded ({brief(error)}); {remedy}") from error
+
+
+def _numbered(folder: Path) -> list[tuple[int, Path]]:
+    """Whatever has a number for a name in the folder of a model."""
+    names = ((path.name, path) for path in folder.glob("*"))
+    return [(int(name), path) for name, path in names if name.isascii() and name.isdigit()]

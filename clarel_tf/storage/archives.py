@@ -1,0 +1,104 @@
+"""Reads members of public archives in place, or of the folders they unpack to; extracts nothing.
+
+Archives are untrusted: a member that climbs out of its folder, or that is larger than anything the
+public files hold, is refused by name, and nothing is ever written to disk. What a small file can
+expand to is bounded as well.
+"""
+
+import gzip
+import io
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from clarel_tf.errors import ClarelError, brief
+from clarel_tf.storage import files
+from clarel_tf.storage.expansion import BoundedReader, check_claims, most_bytes, open_member
+from clarel_tf.storage.tar_members import TarReader
+
+MAX_TEXT_BYTES = 1 << 20
+
+
+class ZipMember(NamedTuple):
+    """One member of a zip archive.
+
+    Attributes:
+      contents: all of it.
+      compressed: how many bytes it takes in the archive.
+    """
+
+    contents: bytes
+    compressed: int
+
+
+def read_zip_member(archive: Path, member: str) -> ZipMember:
+    """Reads one member of a zip archive, and compares its checksum."""
+    try:
+        with files.open_regular(archive) as file, zipfile.ZipFile(file) as opened:
+            check_claims(opened, archive, file.seek(0, os.SEEK_END))
+            for name in opened.namelist():
+                _refuse_climbing(archive, name)
+            info = opened.getinfo(member)
+            with open_member(opened, info, f"{archive}: {member}") as stream:
+                return ZipMember(stream.read(), info.compress_size)
+    except KeyError as error:
+        raise ClarelError(f"{archive} has no member {member}; is it the public file?") from error
+    except ClarelError:
+        raise
+    except Exception as error:  # zipfile has no list of what damage raises
+        raise ClarelError(_damaged(archive, error)) from error
+
+
+def iterate_texts(source: Path, folder: str) -> Iterator[tuple[str, bytes]]:
+    """Yields (path below `folder`, contents) of the `.txt` files of a tar archive or a folder.
+
+    Args:
+      source: a `.tar.gz` archive, or the folder that it was unpacked in.
+      folder: where the texts are, such as `cvpr2016_cub/text_c10`.
+    """
+    texts = _texts_of_folder if source.is_dir() else _texts_of_archive
+    try:
+        yield from texts(source, folder)
+    except ClarelError:
+        raise
+    except Exception as error:  # neither has gzip
+        raise ClarelError(_damaged(source, error)) from error
+
+
+def _texts_of_folder(source: Path, folder: str) -> Iterator[tuple[str, bytes]]:
+    for path in sorted((source / folder).rglob("*.txt")):
+        with files.open_regular(path) as file:
+            data = file.read(MAX_TEXT_BYTES + 1)
+        if len(data) > MAX_TEXT_BYTES:
+            raise ClarelError(f"{path} is too large for a file of captions")
+        yield path.relative_to(source / folder).as_posix(), data
+
+
+def _texts_of_archive(source: Path, folder: str) -> Iterator[tuple[str, bytes]]:
+    with files.open_regular(source) as file, gzip.open(file) as expanded:
+        most = most_bytes(os.fstat(file.fileno()).st_size)
+        stream = io.BufferedReader(BoundedReader(expanded, source, most), MAX_TEXT_BYTES)
+        archive = TarReader(stream)
+        for member in archive:
+            _refuse_climbing(source, member.name)
+            path = PurePosixPath(member.name)
+            is_text = member.is_file and path.suffix == ".txt"
+            if not is_text or not path.is_relative_to(folder):
+                continue
+            if member.size > MAX_TEXT_BYTES:
+                raise ClarelError(f"{source}: {path} is too large for a file of captions")
+            yield path.relative_to(folder).as_posix(), archive.read(member)
+        while stream.read(MAX_TEXT_BYTES):  # to the end, which is where the checksum is
+            pass
+
+
+def _refuse_climbing(archive: Path, name: str) -> None:
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts:
+        raise ClarelError(f"{archive}: member {name!r} climbs out of the archive; refused")
+
+
+def _damaged(archive: Path, error: BaseException) -> str:
+    return f"{archive} is cut off or damaged ({brief(error)}); fetch it again"

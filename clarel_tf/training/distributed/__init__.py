@@ -1,0 +1,1 @@
+"""Several devices or machines that train as one: meeting, comparing, and the steps they share."""

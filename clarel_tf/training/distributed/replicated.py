@@ -1,0 +1,71 @@
+"""Training steps that several replicas take together."""
+
+from collections.abc import Iterable, Sequence
+
+import keras
+import tensorflow as tf
+
+from clarel_tf.config import TrainingConfig
+from clarel_tf.models.clarel import Batch, Clarel
+from clarel_tf.training.distributed.distribution import Distribution
+from clarel_tf.training.distributed.drift import drift_check
+from clarel_tf.training.optimizers import make_optimizer
+
+
+class ReplicatedModel:
+    """A twin of a model, with a copy of each variable on each device.
+
+    The model itself stays an ordinary one: evaluation, export and checkpoints need not know.
+    """
+
+    def __init__(self, model: Clarel, settings: TrainingConfig, distribution: Distribution):
+        """`model`: compiled and built; that of the chief is what all workers begin with."""
+        self.model, self._settings, self._distribution = model, settings, distribution
+        with distribution.strategy.scope():
+            self._twin = Clarel.from_config(model.get_config())
+            self._twin.compile(optimizer=make_optimizer(settings), jit_compile=False)
+            self._twin.optimizer.build(self._twin.trainable_variables)
+        values = distribution.from_chief([v.numpy() for v in _state(model)])
+        for variable, value in zip(_state(self._twin), values, strict=True):
+            variable.assign(value)
+
+    def fit(
+        self,
+        batches: Iterable[Batch],
+        callbacks: Sequence[keras.callbacks.Callback],
+        first_step: int = 0,
+    ) -> None:
+        """One step for each batch, as `keras.Model.fit` would take it; every replica has all rows.
+
+        Keras's own loop would split batches by itself, and counts on one process. Whenever a
+        checkpoint is due, the replicas compare their weights first, on all workers.
+
+        Args:
+          first_step: how many steps have been taken before.
+        """
+        learn = self._distribution.compiled(self._twin.learn)
+        # At home: a metric of the twin would be added up over all workers whenever it is reset.
+        update_averages = tf.function(self.model.update_averages)
+        check_drift = drift_check(_state(self._twin), self._distribution)
+        for callback in callbacks:
+            callback.set_model(self.model)
+            callback.on_train_begin()
+        for number, batch in enumerate(batches):
+            values = learn(batch)
+            step = first_step + number + 1
+            if step == self._settings.steps or step % self._settings.checkpoint_every == 0:
+                check_drift(step)
+            values = {name: self._distribution.local(value) for name, value in values.items()}
+            logs = update_averages(values, batch)
+            for callback in callbacks:
+                callback.on_train_batch_end(number, logs)
+        self.bring_home()
+
+    def bring_home(self) -> None:
+        """Gives the model what the twin has learned."""
+        for own, learned in zip(_state(self.model), _state(self._twin), strict=True):
+            own.assign(learned.numpy())
+
+
+def _state(model: Clarel) -> list[keras.Variable]:
+    return [*model.variables, *model.optimizer.variables]

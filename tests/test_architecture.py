@@ -1,0 +1,106 @@
+"""docs/architecture.md names every folder and module, and its table of imports holds."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import clarel_tf
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "clarel_tf"
+TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+MODULES = sorted(
+    path.relative_to(PACKAGE).as_posix()
+    for path in PACKAGE.rglob("*.py")
+    if path.relative_to(PACKAGE).as_posix() != "__init__.py"  # imports all, on first use
+)
+
+
+def allowed_imports() -> dict[str, set[str]]:
+    """The folders that each folder may import, in the order of the table."""
+    table = TEXT.split("| folder | holds | may import |")[1].split("\n\n")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
+    return {name.strip("`"): set(re.findall(r"`(\w+)`", allowed)) for name, _, allowed in rows}
+
+
+def folder_of(parts: list[str]) -> str:
+    """The folder of clarel_tf.<parts>; `top` for the modules directly in the package."""
+    if not parts or (PACKAGE / f"{parts[0]}.py").exists() or parts[0].startswith("__"):
+        return "top"
+    home = clarel_tf._HOME_OF_NAME.get(parts[0])  # a name that the package imports on first use
+    return folder_of(home.split(".")[1:]) if home else parts[0]
+
+
+def imported_names(tree: ast.AST, package: list[str]) -> Iterator[list[str]]:
+    """What a module imports, wherever in it, by the parts of the name; `package` is its own."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = base + (node.module.split(".") if node.module else [])
+            yield from ([*base, alias.name] for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args:
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            name = getattr(node.args[0], "value", None)
+            if called in ("import_module", "__import__") and isinstance(name, str):
+                yield name.split(".")
+
+
+def own_imports(source: str, package: list[str]) -> set[str]:
+    """Folders of clarel_tf that a module imports; "all" for the package as a whole."""
+    found = set()
+    for first, *parts in imported_names(ast.parse(source), package):
+        if first == "clarel_tf":
+            found.add(folder_of(parts) if parts else "all")
+    return found
+
+
+def test_the_table_has_every_folder_in_an_order():
+    allowed = allowed_imports()
+    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert set(allowed) == folders | {"top"}
+    above: set[str] = set()
+    for folder, others in allowed.items():
+        assert others <= above, f"{folder} may import only folders above it in the table"
+        above.add(folder)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_what_its_folder_may(module):
+    path = PACKAGE / module
+    folder = module.split("/")[0] if "/" in module else "top"
+    package = ["clarel_tf", *module.split("/")[:-1]]
+    imports = own_imports(path.read_text(encoding="utf-8"), package)
+    assert imports <= allowed_imports()[folder] | {folder, "top"}
+
+
+def test_imports_are_found_wherever_they_stand():
+    package = ["clarel_tf", "storage"]
+    for source, found in (
+        ("def f():\n    from clarel_tf.serving.client import connect", {"serving"}),
+        ("import clarel_tf.models.losses as losses", {"models"}),
+        ("from clarel_tf import reporting", {"reporting"}),
+        ("from clarel_tf import run_experiment", {"experiments"}),
+        ("from clarel_tf import __version__, errors", {"top"}),
+        ("from ..data import split", {"data"}),
+        ("from . import files", {"storage"}),
+        ("import importlib\nimportlib.import_module('clarel_tf.decision.rule')", {"decision"}),
+        ("import clarel_tf", {"all"}),
+        ("import clarel_tfx, os.path", set()),
+    ):
+        assert own_imports(source, package) == found, source
+
+
+def test_every_module_is_listed_under_its_folder():
+    listed = set()
+    sections = re.findall(
+        r"^### `clarel_tf/(\w*)/?`\n\n(.*?)\n(?=\n)", TEXT, flags=re.MULTILINE | re.DOTALL
+    )
+    for folder, table in sections:
+        for name in re.findall(r"^\| `([\w/]+)` \|", table, flags=re.MULTILINE):
+            listed.add(f"{folder}/{name}.py" if folder else f"{name}.py")
+    assert listed == {name for name in MODULES if not name.endswith("__init__.py")}
