@@ -54,6 +54,7 @@ setup(
     install_requires=[
         "absl-py>=2.0",
         "grpcio>=1.60",
+        "h5py>=3.10",
         "keras>=3.15,<4",
         "matplotlib>=3.8",
         "numpy>=2.0,<3",

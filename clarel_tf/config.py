@@ -20,7 +20,13 @@ _HEAVIEST = 1e6
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """The two towers."""
+    """The two towers.
+
+    Example:
+
+    >>> clarel_tf.ModelConfig(embedding_size=256).lstm_units
+    512
+    """
 
     embedding_size: int = setting(1024, "width of the joint image-text space", low=1, high=_WIDEST)
     image_dropout: float = setting(0.25, "dropout on the image features", low=0, high=0.95)
@@ -59,7 +65,13 @@ class ModelConfig:
 
 @dataclasses.dataclass(frozen=True)
 class LossConfig:
-    """The mix of the four losses."""
+    """The mix of the four losses.
+
+    Example:
+
+    >>> clarel_tf.LossConfig(lambda_=0.8).kappa
+    0.5
+    """
 
     lambda_: float = setting(
         0.5, "lambda: weight of text retrieval against image retrieval", low=0, high=1
@@ -87,7 +99,13 @@ class LossConfig:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
-    """The optimisation of one phase."""
+    """The optimisation of one phase.
+
+    Example:
+
+    >>> clarel_tf.TrainingConfig(optimizer="adam").batch_size
+    32
+    """
 
     steps: int = setting(
         150_000, "batches to train in each of the two phases", low=1, high=MOST_STEPS
@@ -147,7 +165,14 @@ class TrainingConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """All that decides the result of a run."""
+    """All that decides the result of a run.
+
+    Example:
+
+    >>> config = clarel_tf.Config().override({"kappa": 0.25, "steps": 1000})
+    >>> config.loss.kappa, config.training.steps
+    (0.25, 1000)
+    """
 
     dataset: str = setting("demo", "dataset: a folder below datasets/")
     dataset_config: str = setting("", "builder config of the dataset (empty: its default)")

@@ -7,6 +7,14 @@ class ClarelError(Exception):
     Its text is the whole message a user sees: what is wrong, in which file or flag, and what to
     do. The `*_main.py` programs print it on one line and exit with 1; any other exception is a
     bug and keeps its traceback.
+
+    Example:
+
+    >>> try:
+    ...     clarel_tf.preset("slow")
+    ... except clarel_tf.ClarelError as error:
+    ...     print(error)
+    unknown preset 'slow'; choose one of: paper, fast, tiny
     """
 
 

@@ -57,7 +57,13 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def preset(name: str) -> Config:
-    """The config of a named preset."""
+    """The config of a named preset.
+
+    Example:
+
+    >>> clarel_tf.preset("fast").training.batch_size
+    128
+    """
     if name not in PRESETS:
         raise ClarelError(f"unknown preset {name!r}; choose one of: {', '.join(PRESETS)}")
     return Config().override(PRESETS[name])

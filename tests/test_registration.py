@@ -4,14 +4,11 @@ import json
 import subprocess
 import sys
 
-import keras
 import pytest
 
 from clarel_tf.config import ModelConfig, TrainingConfig
-from clarel_tf.errors import ClarelError
 from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.ensemble import Ensemble
-from clarel_tf.models.saving import load_model
 from clarel_tf.models.standard_towers import standard_towers
 from clarel_tf.training.optimizers import make_optimizer
 
@@ -58,15 +55,3 @@ def test_keras_alone_loads_every_file(saved, order):
     ]
     sums = [float(model.embed_texts(["a red bird"]).sum()) for model in saved.values()]
     assert [kinds[2] for kinds in found] == pytest.approx(sums, abs=1e-5)
-
-
-def test_a_file_of_an_earlier_version_is_named(saved, tmp_path, monkeypatch):
-    earlier = {"vocabulary": ["a"], "feature_size": 3, "num_classes": 2, "name": "clarel"}
-    monkeypatch.setattr(Clarel, "get_config", lambda self: earlier)
-    next(iter(saved.values())).save(tmp_path / "model.keras")
-    with pytest.raises(
-        ClarelError, match=r"model\.keras: the model was saved by an earlier version"
-    ):
-        load_model(tmp_path / "model.keras")
-    with pytest.raises(ClarelError, match="from the last checkpoint"):
-        keras.saving.load_model(tmp_path / "model.keras")

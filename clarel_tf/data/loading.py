@@ -36,6 +36,11 @@ def get_builder(
 
     Args:
       datasets_folder: holds a folder for each dataset; that of this project, unless told.
+
+    Example:
+
+    >>> clarel_tf.get_builder("demo").name
+    'demo'
     """
     script = datasets_folder / name / f"{name}_dataset_builder.py"
     if not name.isidentifier() or not script.is_file():
@@ -121,7 +126,14 @@ def _remove_leftover(folder: Path) -> None:
 def load_splits(
     builder: tfds.core.DatasetBuilder, manual_dir: str | None = None
 ) -> dict[str, Split]:
-    """Builds the dataset if it is not there yet, and reads all its splits."""
+    """Builds the dataset if it is not there yet, and reads all its splits.
+
+    Example:
+
+    >>> splits = clarel_tf.load_splits(clarel_tf.get_builder("demo"))
+    >>> {name: len(split) for name, split in splits.items() if name.startswith("test")}
+    {'test_seen': 390, 'test_unseen': 450}
+    """
     prepare(builder, manual_dir)
     absent = [name for name in SPLITS if name not in builder.info.splits]
     if absent:
@@ -133,7 +145,13 @@ def load_splits(
 
 
 def class_names(builder: tfds.core.DatasetBuilder) -> list[str]:
-    """Names of the classes, in the order of their labels."""
+    """Names of the classes, in the order of their labels.
+
+    Example:
+
+    >>> len(clarel_tf.class_names(clarel_tf.get_builder("demo")))
+    80
+    """
     label = builder.info.features["label"]
     if not builder.is_prepared():
         return label.names

@@ -16,6 +16,15 @@ class Split:
       image_features: float32 [N, D].
       labels: int64 [N], index into the dataset's class names.
       captions: N lists of sentences, in UTF-8 bytes.
+
+    Example:
+
+    >>> split = clarel_tf.Split(
+    ...     "train", np.array(["x", "y"]), np.eye(2, dtype=np.float32), np.array([0, 1]),
+    ...     [[b"a red bird"], [b"a blue bird"]],
+    ... )
+    >>> len(split.select(split.labels == 1))
+    1
     """
 
     name: str

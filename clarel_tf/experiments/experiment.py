@@ -37,6 +37,15 @@ def run_experiment(
       make_towers: a function of (config, training split, its vocabulary, its word vectors or None)
         that gives the image tower and the text tower of a fresh model, see `models.towers`. The
         default makes the towers of the paper by the settings of `config.model`.
+
+    Example:
+
+    >>> splits = clarel_tf.load_splits(clarel_tf.get_builder("demo"))
+    >>> config = clarel_tf.preset("tiny").override({"steps": 5, "warmup_steps": 1})
+    >>> results = clarel_tf.run_experiment(config, splits, "runs/short")  # doctest: +ELLIPSIS
+    Word vectors: none given, ...
+    >>> 0 <= results["gzsl"]["h"] <= 100
+    True
     """
     run = opened_run(run_dir, config, splits, restart, distribution, make_towers=make_towers)
     with run as (folder, splits, fingerprints):

@@ -23,6 +23,13 @@ class CaptionTower(TextTower):
 
     An unknown word has a zero vector. With frozen vectors it keeps that; with trained ones it
     moves only if `min_word_count` or `word_dropout` makes words of the training captions unknown.
+
+    Example:
+
+    >>> tower = clarel_tf.CaptionTower(["a", "red", "bird"], max_tokens=4, word_size=3,
+    ...                                filters=(2, 2), lstm_units=2, embedding_size=4)
+    >>> tower.tokenize(tf.constant(["a red bird", "a zebra"])).numpy().tolist()
+    [[2, 3, 4, 0], [2, 1, 0, 0]]
     """
 
     padding_id = PADDING_ID

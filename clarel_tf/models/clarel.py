@@ -6,13 +6,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from clarel_tf.config import LossConfig
+from clarel_tf.config import LossConfig, ModelConfig
 from clarel_tf.errors import ClarelError
 from clarel_tf.models import losses
 from clarel_tf.models.distances import pairwise_distances
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.models.losses import METRICS
 from clarel_tf.models.replicas import gather_rows, own_rows, replica_count
+from clarel_tf.models.standard_towers import standard_towers
 from clarel_tf.models.towers import ImageTower, TextTower
 
 Batch = dict[str, tf.Tensor]
@@ -183,14 +184,14 @@ class Clarel(Embedder):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Clarel":
         """The model that `get_config` describes, with fresh weights."""
-        if "text_tower" not in config:
-            raise ClarelError(
-                "the model was saved by an earlier version, in which it made its towers itself; "
-                "delete the file, and results.json if that is beside it: the training command "
-                "writes them again from the last checkpoint"
-            )
+        loss = LossConfig(**config["loss"])
+        if "text_tower" not in config:  # of version 0.1, which made its towers itself
+            settings = ModelConfig(**config["model"])
+            words = config["vocabulary"], config["feature_size"], config["frozen_words"]
+            towers = standard_towers(settings, *words)
+            return cls(*towers, config["num_classes"], loss, name=config["name"])
         towers = {
             name: keras.saving.deserialize_keras_object(config[name])
             for name in ("image_tower", "text_tower")
         }
-        return cls(**{**config, **towers, "loss": LossConfig(**config["loss"])})
+        return cls(**{**config, **towers, "loss": loss})

@@ -45,7 +45,13 @@ def distances_to_true_means(distances: tf.Tensor, excess: tf.Tensor) -> tf.Tenso
 
 
 def pairwise_distances_numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The same on arrays: [N, E], [M, E] -> [N, M]."""
+    """The same on arrays: [N, E], [M, E] -> [N, M].
+
+    Example:
+
+    >>> clarel_tf.pairwise_distances_numpy(np.zeros((1, 2)), np.array([[3.0, 4.0]]))
+    array([[5.]])
+    """
     distances = a @ b.T
     # In place: beside the product, it is the memory traffic that takes the time.
     distances *= -2.0

@@ -68,7 +68,18 @@ def _embed_side_by_side(towers: Sequence[keras.layers.Layer], inputs: tf.Tensor)
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
 class Ensemble(Embedder):
-    """Trained models of the same classes, images and tokens; it is not trained itself."""
+    """Trained models of the same classes, images and tokens; it is not trained itself.
+
+    Example:
+
+    >>> small = clarel_tf.ModelConfig(embedding_size=4, word_size=3, filters=(2, 2), lstm_units=2)
+    >>> members = [
+    ...     clarel_tf.Clarel(*clarel_tf.standard_towers(small, ["a", "bird"], 5), num_classes=3)
+    ...     for _ in range(2)
+    ... ]
+    >>> clarel_tf.Ensemble(members).embed_texts(["a bird"]).shape
+    (1, 8)
+    """
 
     def __init__(self, members: Sequence[Clarel | dict[str, Any]], **kwargs):
         """Takes the members, or what their `get_config` gave."""

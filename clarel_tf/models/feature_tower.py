@@ -13,6 +13,12 @@ class FeatureTower(ImageTower):
 
     Pooled features of a CNN are mostly small, with a few large values that decide a linear layer;
     a power below 1 brings them closer together and keeps their signs.
+
+    Example:
+
+    >>> tower = clarel_tf.FeatureTower(input_size=5, embedding_size=4)
+    >>> tower(tf.zeros([2, 5])).shape
+    TensorShape([2, 4])
     """
 
     def __init__(

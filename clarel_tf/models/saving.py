@@ -1,12 +1,17 @@
 """Reads trained models from the folder of a run."""
 
+import io
+import json
 import re
+import tempfile
 import zipfile
 from pathlib import Path
 
+import h5py
 import keras
 
 from clarel_tf.errors import ClarelError, brief
+from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.storage import checksums, files
 from clarel_tf.storage.expansion import most_bytes, too_large
@@ -18,11 +23,21 @@ def load_model(path: str | Path) -> Embedder:
     """Reads the `.keras` file of a `Clarel` or an `Ensemble` in safe mode: nothing is executed.
 
     The module of towers of one's own has to be imported before.
+
+    Example:
+
+    >>> model = clarel_tf.load_model("runs/demo/model.keras")
+    >>> model.embed_texts(["a small bird with a red crown"]).ndim
+    2
     """
     try:
         with files.open_regular(path) as file:
             checksums.check(Path(path), _REMEDY)
-            _refuse_compressed(path, zipfile.ZipFile(file))
+            archive = zipfile.ZipFile(file)
+            _refuse_compressed(path, archive)
+            older = _load_older(archive)
+            if older is not None:
+                return older
     except ClarelError:
         raise
     except Exception as error:
@@ -40,6 +55,22 @@ def load_model(path: str | Path) -> Embedder:
                 "module that registers it before the model is loaded"
             ) from error
         raise _damaged(path, error) from error
+
+
+def _load_older(archive: zipfile.ZipFile) -> Clarel | None:
+    """The model of a file of version 0.1, whose text tower had another name; None for any other."""
+    saved = json.loads(archive.read("config.json"))
+    if saved.get("registered_name") != "clarel_tf>Clarel" or "text_tower" in saved["config"]:
+        return None
+    model = Clarel.from_config(saved["config"])
+    weights = io.BytesIO(archive.read("model.weights.h5"))
+    with h5py.File(weights, "r+") as file:
+        file.move("layers/text_tower", "layers/caption_tower")
+    with tempfile.NamedTemporaryFile(suffix=".weights.h5") as renamed:
+        renamed.write(weights.getvalue())
+        renamed.flush()
+        model.load_weights(renamed.name)
+    return model
 
 
 def _damaged(path: str | Path, error: Exception) -> ClarelError:

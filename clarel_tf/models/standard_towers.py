@@ -19,6 +19,12 @@ def standard_towers(
       vocabulary: words, as `build_vocabulary` returns them.
       feature_size: D, width of the image features.
       frozen_words: keep the vectors of words as `set_word_vectors` sets them.
+
+    Example:
+
+    >>> image_tower, text_tower = clarel_tf.standard_towers(clarel_tf.ModelConfig(), ["a"], 2048)
+    >>> text_tower.embedding_size
+    1024
     """
     # The text tower first: what a seed gives each layer depends on the order.
     text_tower = CaptionTower(

@@ -99,7 +99,13 @@ def tokenize_captions(captions: Sequence[Sequence[bytes]], tower: TextTower) -> 
 
 
 def build_vocabulary(captions: Iterable[str | bytes], min_count: int = 1) -> list[str]:
-    """The words of `captions` that occur at least `min_count` times, most frequent first."""
+    """The words of `captions` that occur at least `min_count` times, most frequent first.
+
+    Example:
+
+    >>> clarel_tf.build_vocabulary(["A red bird.", "a blue bird"])
+    ['a', 'bird', 'blue', 'red']
+    """
     counts: collections.Counter[bytes] = collections.Counter()
     captions = list(captions)
     for start in range(0, len(captions), 10_000):

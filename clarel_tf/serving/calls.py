@@ -15,7 +15,13 @@ _LONGEST = 86_400.0  # seconds of a call
 
 
 class ServingError(ClarelError):
-    """The server could not be reached, refused a request, or gave an answer that cannot be used."""
+    """The server could not be reached, refused a request, or gave an answer that cannot be used.
+
+    Example:
+
+    >>> issubclass(clarel_tf.ServingError, clarel_tf.ClarelError)
+    True
+    """
 
 
 class Unavailable(ServingError):

@@ -31,6 +31,12 @@ class ServingClient:
 
     Many threads may share a client. It belongs to the export whose embeddings it was given first,
     and refuses those of another.
+
+    Example:
+
+    >>> client = clarel_tf.ServingClient(clarel_tf.LocalTransport("exports/demo"))
+    >>> client.embed_texts(["a small bird with a red crown"]).ndim
+    2
     """
 
     def __init__(self, transport: Transport, batch_size: int = 256, timeout: float = TIMEOUT):
@@ -187,6 +193,15 @@ def connect(
       batch_size: rows of a request, at most.
       ca_file: certificates to trust, PEM, instead of the usual ones.
       authorization: value of the `Authorization` header; in plain text to this machine only.
+
+    Example:
+
+    >>> client = clarel_tf.connect("http://localhost:8501", timeout=5.0)
+    >>> try:
+    ...     client.embed_texts(["a bird"])
+    ... except clarel_tf.ServingError as error:
+    ...     print("nobody listens there" in str(error))
+    True
     """
     server = parse_server(address, ca_file, authorization)
     transport = RestTransport(server) if server.is_rest else GrpcTransport(server)

@@ -75,6 +75,15 @@ def export_run(
       gallery_split: a split whose captions and images can be retrieved.
       base_path: where the server will see `export_dir`.
       classes: what the run's evaluation kept; without it all captions are embedded again.
+
+    Example:
+
+    >>> results = json.loads(open("runs/demo/results.json").read())
+    >>> builder = clarel_tf.get_builder("demo")
+    >>> splits, names = clarel_tf.load_splits(builder), clarel_tf.class_names(builder)
+    >>> model = clarel_tf.load_model("runs/demo/model.keras")
+    >>> clarel_tf.export_run(model, splits, names, results, "exports/mine")
+    1
     """
     export_dir = Path(export_dir)
     ownership.check_claim(export_dir, "export", "export_dir", is_older_export)

@@ -70,6 +70,12 @@ class LocalTransport:
 
     The version is the newest one when the first model is loaded. It stays the same for all models:
     embeddings of two versions do not belong together.
+
+    Example:
+
+    >>> client = clarel_tf.ServingClient(clarel_tf.LocalTransport("exports/demo"))
+    >>> client.embed_texts(["a bird", "a red bird"]).shape[0]
+    2
     """
 
     number_bytes = 4

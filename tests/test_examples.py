@@ -1,0 +1,48 @@
+"""The docstring of every public name has an example, and the examples are right."""
+
+import doctest
+import json
+import os
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import clarel_tf
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, repeated_demo, exported_run) -> Path:
+    """As after the first commands of the README: `runs/demo` and `exports/demo`."""
+    path = tmp_path_factory.mktemp("examples")
+    (path / "runs").mkdir()
+    (path / "exports").mkdir()
+    (path / "runs" / "demo").symlink_to(repeated_demo[0] / "run" / "seed_0")
+    (path / "exports" / "demo").symlink_to(exported_run)
+    return path
+
+
+@pytest.mark.parametrize("name", sorted(set(clarel_tf.__all__) - {"__version__"}))
+def test_example(name, folder, demo_data_dir, monkeypatch):
+    value = getattr(clarel_tf, name)
+    assert value.__doc__
+    if "```python" in value.__doc__:
+        return  # tests/test_own_towers.py runs it
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("TFDS_DATA_DIR", str(demo_data_dir))
+    names = {"clarel_tf": clarel_tf, "np": np, "tf": tf, "keras": keras, "json": json, "os": os}
+    case = doctest.DocTestParser().get_doctest(value.__doc__, names, name, None, 0)
+    assert case.examples, f"clarel_tf.{name} has no example"
+    said: list[str] = []
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    doctest.DocTestRunner(optionflags=options).run(case, out=said.append)
+    assert not said, "".join(said)
+
+
+def test_public_names_are_seen_by_help_and_type_checkers():
+    text = Path(clarel_tf.__file__).read_text()
+    for name in clarel_tf.__all__[1:]:
+        assert f"import {name} as {name}" in text, name
+        assert name in dir(clarel_tf)
