@@ -216,7 +216,7 @@ class Config:
     loss: LossConfig = dataclasses.field(default_factory=LossConfig)
     training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for section, field in settings():
             owner = getattr(self, section) if section else self
             check(field, getattr(owner, field.name))

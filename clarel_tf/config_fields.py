@@ -4,12 +4,21 @@ import dataclasses
 import math
 import reprlib
 import typing
+from collections.abc import Sequence
 from typing import Any
 
 from clarel_tf.errors import ClarelError
 
 
-def setting(default: Any, meaning: str, *, low=None, high=None, above=None, choices=None) -> Any:
+def setting(
+    default: Any,
+    meaning: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    choices: Sequence[str] | None = None,
+) -> Any:
     """A dataclass field with its documentation and its bounds."""
     checks = {"low": low, "high": high, "above": above, "choices": choices}
     return dataclasses.field(default=default, metadata={"meaning": meaning, **checks})
@@ -29,7 +38,7 @@ def check(field: dataclasses.Field, value: Any) -> None:
     bounds = field.metadata
     name = field.name.rstrip("_")
     is_tuple = typing.get_origin(field.type) is tuple
-    kind = int if is_tuple else field.type
+    kind: Any = int if is_tuple else field.type
     items = value if is_tuple and isinstance(value, tuple) else (value,)
     if is_tuple and (not isinstance(value, tuple) or not value):
         raise ClarelError(f"{name} must be a list of {kind.__name__}, not {reprlib.repr(value)}")

@@ -10,6 +10,8 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import sys
+import types
+from collections.abc import Sequence
 from typing import Any
 
 _MODULE_OF_CLASS = {
@@ -36,19 +38,25 @@ class _ImportedOnUse:
 class _KerasFinder(importlib.abc.MetaPathFinder):
     """Finds Keras where Python would, and registers the names when its module has been executed."""
 
-    def find_spec(self, fullname, path=None, target=None):
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: types.ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
         if fullname != "keras":
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path)
         if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
+            loader: Any = spec.loader  # whose method is replaced, which no type allows
+            execute = loader.exec_module
 
-            def execute_and_register(module):
+            def execute_and_register(module: types.ModuleType) -> None:
                 execute(module)
                 sys.meta_path.remove(self)
                 _register(module)
 
-            spec.loader.exec_module = execute_and_register
+            loader.exec_module = execute_and_register
         return spec
 
 

@@ -36,13 +36,13 @@ def define_setting_flags() -> None:
         elif typing.get_origin(field.type) is tuple:
             flags.DEFINE_list(name, None, meaning)
         else:
-            define = {
+            define: dict[Any, Callable[..., Any]] = {
                 int: flags.DEFINE_integer,
                 float: flags.DEFINE_float,
                 bool: flags.DEFINE_bool,
                 str: flags.DEFINE_string,
-            }[field.type]
-            define(name, None, meaning)
+            }
+            define[field.type](name, None, meaning)
     flags.DEFINE_alias("config", "dataset_config")
     flags.DEFINE_string(
         "preset", None, "paper, fast or tiny (default: tiny for the demo dataset, else paper)"
@@ -217,7 +217,7 @@ def help_text(about: str) -> str:
     """The flags in groups: those of the program first, then those of each section of settings."""
     has_settings = "preset" in flags.FLAGS
     fields = {flag_name(field.name): (section, field) for section, field in settings()}
-    groups: dict[str, list[str]] = {"Program": []} | {title: [] for title in _TITLES.values()}
+    groups: dict[str, list[str]] = {title: [] for title in ("Program", *_TITLES.values())}
     for name in flags.FLAGS:
         flag, default, title = flags.FLAGS[name], flags.FLAGS[name].default, "Program"
         if has_settings and name in fields:
@@ -238,7 +238,8 @@ def help_text(about: str) -> str:
 
 
 def _is_foreign(name: str) -> bool:
-    return flags.FLAGS.find_module_defining_flag(name, "").startswith("absl")
+    module = flags.FLAGS.find_module_defining_flag(name) or ""
+    return module.startswith("absl")
 
 
 def _flag_help(name: str, flag: flags.Flag, default: Any) -> str:

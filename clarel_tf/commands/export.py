@@ -38,7 +38,9 @@ def main() -> None:
         raise ClarelError("--export_dir is missing: name the folder that gets the models")
     cli.start_tensorflow()
     gallery = flags.FLAGS.gallery_split
-    classes, splits, names = _stored_classes(folder), {}, []
+    classes = _stored_classes(folder)
+    splits: dict[str, Any] = {}
+    names: list[str] = []
     if classes is None or gallery:
         splits, names = _load_splits(folder, config)
     from clarel_tf.models.open_vocabulary import with_all_words

@@ -84,7 +84,7 @@ def prepare(builder: tfds.core.DatasetBuilder, manual_dir: str | None = None) ->
             f"dataset {builder.name!r} has not been built yet, and --manual_dir does not say where "
             f"its files are. {needs_files}"
         )
-    if needs_files and not Path(manual_dir).is_dir():
+    if needs_files and manual_dir and not Path(manual_dir).is_dir():
         raise ClarelError(f"manual_dir {manual_dir} is not a folder")
     with files.writing_in(builder.data_path, "the dataset's folder"), _only_builder(builder):
         if builder.is_prepared():  # by the process that was waited for
@@ -201,7 +201,7 @@ def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
     if not blocks:
         raise ClarelError(f"dataset {builder.name!r}: split {name!r} is empty")
 
-    def column(key):
+    def column(key: str) -> np.ndarray:
         return np.concatenate([block[key] for block in blocks])
 
     features = column("image_features").astype(np.float32, copy=False)
@@ -221,7 +221,7 @@ def _with_known_width(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Some builders do not know the width beforehand; without it the batch would be ragged."""
     width = next((len(first["image_features"]) for first in dataset.take(1)), 0)
 
-    def ensure(example):
+    def ensure(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         features = tf.ensure_shape(example["image_features"], [width])
         return {**example, "image_features": features}
 

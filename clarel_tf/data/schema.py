@@ -52,6 +52,8 @@ class MarkedBuild:
     import name, and in a clone `clarel_tf.datasets` is in another place than its name says.
     """
 
+    data_path: Any  # of the TFDS builder, which is another base of the same class
+
     @tfds.core.utils.classproperty
     @classmethod
     def code_path(cls) -> tfds.core.Path:
@@ -66,7 +68,8 @@ class MarkedBuild:
         with contextlib.ExitStack() as stack:
             if "://" not in os.fspath(self.data_path):  # a bucket has no locks
                 stack.enter_context(ownership.marked_while_used(Path(self.data_path), BUILD_KIND))
-            super()._download_and_prepare(*args, **kwargs)
+            # The TFDS builder has it, which comes later among the bases.
+            super()._download_and_prepare(*args, **kwargs)  # type: ignore[misc]
 
 
 def checked_name(name: str, place: str) -> str:
@@ -111,6 +114,7 @@ class OptionalConfigs:
     `OPTIONAL_CONFIGS` need files or machines that not everybody has.
     """
 
+    BUILDER_CONFIGS: Sequence[tfds.core.BuilderConfig]
     OPTIONAL_CONFIGS: Sequence[tfds.core.BuilderConfig] = ()
 
     @tfds.core.utils.classproperty

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -57,8 +58,9 @@ class ClassStore:
             raise ClarelError(f"{path} lacks {', '.join(absent)}; {_REMEDY}")
         discriminants = None
         if all(name in arrays for name in named):
-            values = (arrays[name] for name in named)
-            discriminants = Discriminants(*(v if v.ndim else float(v) for v in values))
+            stored = (arrays[name] for name in named)
+            values: list[Any] = [v if v.ndim else float(v) for v in stored]
+            discriminants = Discriminants(*values)
         return cls(
             arrays["names"].tolist(),
             Prototypes(arrays["classes"], arrays["sums"], arrays["counts"]),

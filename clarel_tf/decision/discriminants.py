@@ -100,18 +100,18 @@ class Discriminants(NamedTuple):
 
     def as_tensors(self) -> "Discriminants":
         """The same with tensors instead of arrays; variables stay what they are."""
-        return Discriminants(
-            *(tf.constant(value) if isinstance(value, np.ndarray) else value for value in self)
-        )
+        values: list[Any] = [
+            tf.constant(value) if isinstance(value, np.ndarray) else value for value in self
+        ]
+        return Discriminants(*values)
 
     def as_variables(self) -> "Discriminants":
         """The same, to be stored with an exported graph."""
-        return Discriminants(
-            *(
-                value if isinstance(value, float) else stored(value, f"discriminant_{name}")
-                for name, value in self._asdict().items()
-            )
-        )
+        values: list[Any] = [
+            value if isinstance(value, float) else stored(value, f"discriminant_{name}")
+            for name, value in self._asdict().items()
+        ]
+        return Discriminants(*values)
 
     def mixtures(self, prototypes: tf.Tensor, excess: tf.Tensor | None = None) -> tf.Tensor:
         """Classes as mixtures of the seen ones, float32 [C, E] -> float32 [C, K].

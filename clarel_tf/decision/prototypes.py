@@ -52,7 +52,7 @@ def make_prototypes(splits: Sequence[EmbeddedSplit]) -> Prototypes:
 class CaptionScatter:
     """Sees every caption of the prototypes once; tells how far captions lie from their class."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._squares = 0.0
 
     def add(self, embeddings: np.ndarray, instances: np.ndarray) -> None:

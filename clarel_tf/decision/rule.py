@@ -206,6 +206,7 @@ class DecisionRule:
         if head is not None:
             distances += head
         if score is not None:
+            assert self.discriminants is not None  # the score is theirs
             distances -= self.discriminants.weight * score
         # Below 0 alpha would turn round.
         return distances if head is None and score is None else tf.maximum(distances, EPSILON)

@@ -158,13 +158,16 @@ def queries_from(
     """
     prototypes = stored.prototypes if stored else make_prototypes([seen, unseen, *support])
     is_seen = ~np.isin(prototypes.classes, unseen.labels)
-    head = model.image_classifier if settings.head_evidence else None
+    head = None
+    if settings.head_evidence:
+        assert model is not None  # who asks the head gives the model
+        head = model.image_classifier
     if head is not None and head.units != np.count_nonzero(is_seen):
         raise ClarelError(
             f"the image head has {head.units} classes, but "
             f"{np.count_nonzero(is_seen)} of the classes are seen ones"
         )
-    discriminants = stored and stored.discriminants
+    discriminants = stored.discriminants if stored else None
     if settings.discriminant_evidence and discriminants is None:
         images = np.concatenate([seen.images[:0], *(split.images for split in support)])
         labels = np.concatenate([seen.labels[:0], *(split.labels for split in support)])

@@ -15,11 +15,17 @@ from clarel_tf.storage import files, ownership
 from clarel_tf.training.distributed.distribution import Distribution
 
 _OWN_NAMES = re.compile(r"repeats\.json|seed_\d+(\.old-\d+)?|ensemble(\.old-\d+)?")
+
+
+def _measure(section: str, key: str) -> Callable[[dict[str, Any]], float]:
+    return lambda run: run[section][key]
+
+
 # Of a `results.json`.
 _MEASURES: dict[str, Callable[[dict[str, Any]], float]] = {
-    "zsl": lambda run: run["zsl"]["top1"],
-    **{f"alpha0_{key}": lambda run, key=key: run["gzsl_alpha0"][key] for key in "ush"},
-    **{key: lambda run, key=key: run["gzsl"][key] for key in "ush"},
+    "zsl": _measure("zsl", "top1"),
+    **{f"alpha0_{key}": _measure("gzsl_alpha0", key) for key in "ush"},
+    **{key: _measure("gzsl", key) for key in "ush"},
     "ausuc": lambda run: run["ausuc"],
     "alpha": lambda run: run["alpha"],
 }
@@ -44,7 +50,8 @@ def run_repeats(
         summary has its results under that name then.
     """
     ownership.make(Path(run_dir), "series of repeats", "run_dir", _is_older)
-    runs, folders = [], []
+    runs: list[dict[str, Any]] = []
+    folders: list[Path] = []
     for one in _with_seeds(config, repeats):
         print(f"Repeat {len(runs) + 1} of {repeats}, seed {one.seed}")
         folders.append(Path(run_dir) / f"seed_{one.seed}")

@@ -52,7 +52,7 @@ def grid_configs(
       one_at_a_time: vary each setting alone, with the others as in `base`, instead of combining
         all values; every seed and class division is combined with all of them even so.
     """
-    configs = {}
+    configs: dict[str, Config] = {}
     for point in _around(base, grid) if one_at_a_time else _combined(grid):
         name = ",".join(f"{key}={value}" for key, value in point.items()).replace("/", "_")
         config = base.override(point)

@@ -48,7 +48,7 @@ def train_phase(
     folder: Path | None,
     title: str,
     distribution: Distribution | None,
-    looking_at: tuple | None = None,
+    looking_at: tuple[Split, Split, list[Split]] | None = None,
     kept_vectors: Path | None = None,
     make_towers: MakeTowers | None = None,
 ) -> Clarel:

@@ -4,6 +4,7 @@ words -> two residual blocks -> bidirectional LSTM -> pooling -> linear layer
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -49,7 +50,7 @@ class CaptionTower(TextTower):
         epsilon: float = 1e-6,
         l2: float = 0.001,
         pooling: str = "mean",
-        **kwargs,
+        **kwargs: Any,
     ):
         """Makes the layers; `build` makes their weights.
 
@@ -92,7 +93,7 @@ class CaptionTower(TextTower):
         self.dropout = RowDropout(dropout, name="dropout")
         self.head = keras.layers.Dense(embedding_size, name="head")
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         size, width = len(self.vocabulary), self.word_size
         self.words = self.add_weight(
             name="words",
@@ -179,5 +180,5 @@ class CaptionTower(TextTower):
         x = self.lstm(x, captions.steps, training=training)
         return self.dropout(x, training=training)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self._config, "vocabulary": list(self.vocabulary)}

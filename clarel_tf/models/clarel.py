@@ -54,7 +54,7 @@ class Clarel(Embedder):
         text_tower: TextTower,
         num_classes: int,
         loss: LossConfig = LossConfig(),
-        **kwargs,
+        **kwargs: Any,
     ):
         """Builds all weights at once: every size is known here.
 

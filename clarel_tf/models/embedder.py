@@ -47,11 +47,11 @@ class Embedder(keras.Model):
         """N sentences -> embeddings, float32 [N, E]."""
         if isinstance(texts, (str, bytes)):
             raise ClarelError("embed_texts takes a list of sentences, not a single one")
-        texts = [
+        encoded = [
             text.encode("utf-8", "replace") if isinstance(text, str) else text for text in texts
         ]
-        texts = np.array(texts, object)
-        return self._in_batches(self._embed_text_batch, texts, batch_size)
+        rows = np.array(encoded, object)
+        return self._in_batches(self._embed_text_batch, rows, batch_size)
 
     def embed_token_ids(self, token_ids: np.ndarray, batch_size: int = 2048) -> np.ndarray:
         """Token ids, int32 [N, T] -> embeddings, float32 [N, E]."""

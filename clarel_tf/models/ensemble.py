@@ -24,7 +24,7 @@ from clarel_tf.models.towers import ImageTower, TextTower
 class ImagesSideBySide(ImageTower):
     """M image towers with the same input: float32 [N, D] -> float32 [N, M * E]."""
 
-    def __init__(self, towers: Sequence[ImageTower], **kwargs):
+    def __init__(self, towers: Sequence[ImageTower], **kwargs: Any):
         super().__init__(**kwargs)
         _join(self, towers)
         self.input_size = towers[0].input_size
@@ -36,7 +36,7 @@ class ImagesSideBySide(ImageTower):
 class TextsSideBySide(TextTower):
     """M text towers with the same tokens: int32 [N, T] -> float32 [N, M * E]."""
 
-    def __init__(self, towers: Sequence[TextTower], **kwargs):
+    def __init__(self, towers: Sequence[TextTower], **kwargs: Any):
         super().__init__(**kwargs)
         _join(self, towers)
         first = towers[0]
@@ -81,7 +81,7 @@ class Ensemble(Embedder):
     (1, 8)
     """
 
-    def __init__(self, members: Sequence[Clarel | dict[str, Any]], **kwargs):
+    def __init__(self, members: Sequence[Clarel | dict[str, Any]], **kwargs: Any):
         """Takes the members, or what their `get_config` gave."""
         kwargs.setdefault("name", "ensemble")
         super().__init__(**kwargs)

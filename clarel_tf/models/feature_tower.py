@@ -1,5 +1,7 @@
 """The standard image tower: precomputed features -> power -> dropout -> linear layer."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -27,7 +29,7 @@ class FeatureTower(ImageTower):
         embedding_size: int = 1024,
         dropout: float = 0.25,
         feature_power: float = 1.0,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.input_size, self.embedding_size = input_size, embedding_size
@@ -35,7 +37,7 @@ class FeatureTower(ImageTower):
         self.dropout = RowDropout(dropout, name="dropout")
         self.head = keras.layers.Dense(embedding_size, name="head")
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         self.head.build(input_shape)
 
     def call(self, image_features: tf.Tensor, training: bool = False) -> tf.Tensor:
@@ -45,7 +47,7 @@ class FeatureTower(ImageTower):
             image_features = tf.sign(image_features) * strengths
         return self.head(self.dropout(image_features, training=training))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         own = {
             "input_size": self.input_size,
             "embedding_size": self.embedding_size,

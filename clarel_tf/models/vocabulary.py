@@ -7,7 +7,7 @@ The same TensorFlow code tokenises for training and inside an exported graph.
 import collections
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -46,7 +46,7 @@ class Tokenizer(keras.layers.Layer):
     alone) becomes a single unknown word, so that a row of zeros always means "no caption".
     """
 
-    def __init__(self, words: Sequence[str], max_tokens: int, **kwargs):
+    def __init__(self, words: Sequence[str], max_tokens: int, **kwargs: Any):
         super().__init__(**kwargs)
         self.words = list(words)
         self.max_tokens = max_tokens
@@ -66,7 +66,7 @@ class Tokenizer(keras.layers.Layer):
         first = tf.where(is_empty, UNKNOWN_ID, ids[:, :1])
         return tf.concat([first, ids[:, 1:]], axis=1)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "words": self.words, "max_tokens": self.max_tokens}
 
 

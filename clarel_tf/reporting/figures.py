@@ -1,14 +1,15 @@
 """The figures of reports and sweeps, drawn by matplotlib without a screen."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 UNSEEN, SEEN, HARMONIC, MUTED = "#1f6fb4", "#d9822b", "#2b2b33", "#9aa3ad"
-STYLE = {
+STYLE: dict[Any, Any] = {  # matplotlib has a type of its own for the keys
     "font.size": 10,
     "font.family": "DejaVu Sans",
     "axes.spines.top": False,
@@ -111,7 +112,7 @@ def validation_figure(rows: Sequence[dict[str, float]]) -> Figure:
     return figure
 
 
-def losses_figure(histories: dict[str, Sequence[dict[str, float]]]) -> Figure:
+def losses_figure(histories: Mapping[str, Sequence[dict[str, float]]]) -> Figure:
     """Training curves; the first phase dashed, the last one solid."""
     figure, axes = new_figure()
     series = (

@@ -148,14 +148,14 @@ def _remove_staging(folder: Path) -> None:
 
 
 def _image_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:
-    def embed(image_features):
+    def embed(image_features: tf.Tensor) -> Answer:
         return {"embedding": embed_images(model, image_features)}
 
     return _plain_and_with_id(embed, export_id, [_features(model)])
 
 
 def _text_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:
-    def embed(text):
+    def embed(text: tf.Tensor) -> Answer:
         return {"embedding": embed_texts(model, text)}
 
     return _plain_and_with_id(embed, export_id, [_strings("text")])

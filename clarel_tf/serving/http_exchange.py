@@ -112,10 +112,10 @@ class _Connection(http.client.HTTPConnection):
         self, path: str, body: bytes, headers: dict[str, str], deadline: Deadline
     ) -> http.client.HTTPResponse:
         """Sends a request and reads the head of its answer; connects first if need be."""
-        if self.sock is None:
+        if self.sock is None or self._timed is None:  # the second with the first
             self._timed = TimedSocket(open_socket(self.host, self.port, self._tls, deadline))
             self.sock = self._timed
-        self.sock.deadline = deadline
+        self._timed.deadline = deadline
         with contextlib.suppress(*_DROPPED):  # a server may answer before it has read everything
             self.request("POST", path, body, headers)
         return self.getresponse()

@@ -1,7 +1,7 @@
 """What `classify_main.py` is made of: images to ask about, new classes, answers as rows."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ class LocalTransport:
         self._lock = threading.Lock()
 
     def predict(
-        self, model: str, signature: str, inputs: dict[str, Any], deadline: object
+        self, model: str, signature: str, inputs: Mapping[str, Any], deadline: object
     ) -> dict[str, np.ndarray]:
         """Runs one signature of a model; the deadline is a server's, and does not count here."""
         import tensorflow as tf

@@ -70,7 +70,7 @@ def nearest_in_blocks(
     if candidates <= block:
         return add_candidates(found, distances_to(0, candidates), 0, k, temperature)
 
-    def look_at_block(first: tf.Tensor, *found: tf.Tensor):
+    def look_at_block(first: tf.Tensor, *found: tf.Tensor) -> tuple[tf.Tensor, ...]:
         end = tf.minimum(first + block, candidates)
         distances = distances_to(first, end)
         return end, *add_candidates(Nearest(*found), distances, first, k, temperature)

@@ -7,6 +7,7 @@ import numpy as np
 from clarel_tf.errors import ClarelError, brief
 
 Inputs = Mapping[str, np.ndarray | Sequence[str | bytes]]
+PlainInputs = Mapping[str, np.ndarray | list[str]]  # as `as_inputs` makes them
 
 MAX_REQUEST_BYTES = 2_000_000  # half of what a gRPC server takes by default
 # Inputs with a row for every image or sentence asked about; all others belong to the whole request.
@@ -45,11 +46,12 @@ def as_inputs(inputs: Inputs) -> dict[str, np.ndarray | list[str]]:
     """Arrays of numbers as they are, and everything else as lists of str."""
     plain: dict[str, np.ndarray | list[str]] = {}
     for name, value in inputs.items():
-        is_array = isinstance(value, np.ndarray)
-        if is_array and value.ndim < 1:
+        if isinstance(value, np.ndarray) and value.ndim < 1:
             raise ClarelError(f"{name} must have rows; it is a single value")
-        is_numbers = is_array and value.dtype.kind in "fiub"
-        plain[name] = value if is_numbers else as_texts(value, name)
+        if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+            plain[name] = value
+        else:
+            plain[name] = as_texts(value, name)
     return plain
 
 
@@ -61,7 +63,7 @@ def row_count(inputs: Inputs) -> int | None:
     return lengths.pop() if lengths else None
 
 
-def part_ends(inputs: Inputs, max_rows: int, number_bytes: int) -> Iterator[int]:
+def part_ends(inputs: PlainInputs, max_rows: int, number_bytes: int) -> Iterator[int]:
     """Where the parts of a request end, as numbers of rows.
 
     A part has about MAX_REQUEST_BYTES at most, but always a row. What belongs to the whole request

@@ -158,7 +158,7 @@ class PrototypeClassifier:
         tf.debugging.assert_greater(alpha, -1.0, "alpha must be above -1")
         classes = self._classes.read()
 
-        def distances_to(first, end) -> tf.Tensor:
+        def distances_to(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
             part = classes.part(first, end)
             return rescaled(self._rule.distances(images, part), part.is_seen, alpha)
 

@@ -6,6 +6,7 @@ import selectors
 import socket
 import ssl
 import threading
+from typing import Any
 
 from clarel_tf.errors import brief
 from clarel_tf.serving.calls import MAX_ANSWER_BYTES, Deadline, ServingError, TooLarge
@@ -52,7 +53,7 @@ class _Receiver(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:
+    def readinto(self, buffer: Any) -> int:
         self._sock.settimeout(self._deadline.left())
         count = self._sock.recv_into(buffer)
         self._bytes_left -= count

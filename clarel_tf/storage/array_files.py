@@ -27,20 +27,20 @@ def read_mat(
       name: what to call it in messages.
       compressed: its size on disk, if it was compressed once more.
     """
-    name = name or source
+    shown = str(name or source)
     most = 0
     try:
         data = source if isinstance(source, bytes) else _read_whole(source)
         most = most_bytes(len(data) if compressed is None else compressed)
         return read_variables(data, wanted, most)
     except FileNotFoundError as error:
-        raise ClarelError(f"cannot read {name}: no such file") from error
+        raise ClarelError(f"cannot read {shown}: no such file") from error
     except Version73Error as error:
-        raise ClarelError(f"{name} is a MATLAB 7.3 file; save it with the option -v7") from error
+        raise ClarelError(f"{shown} is a MATLAB 7.3 file; save it with the option -v7") from error
     except OverflowError as error:
-        raise too_large(name, most) from error
+        raise too_large(shown, most) from error
     except (ValueError, zlib.error, OSError, MemoryError) as error:
-        raise ClarelError(f"{name} is cut off or not a MATLAB file ({brief(error)})") from error
+        raise ClarelError(f"{shown} is cut off or not a MATLAB file ({brief(error)})") from error
 
 
 def _read_whole(path: Path) -> bytes:

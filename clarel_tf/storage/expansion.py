@@ -8,7 +8,7 @@ times its size, word vectors to fifty times, and to 16 MiB in any case.
 import io
 import zipfile
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
 
 from clarel_tf.errors import ClarelError
 
@@ -35,13 +35,13 @@ def too_large(name: str | Path, most: int) -> ClarelError:
 class BoundedReader(io.RawIOBase):
     """A stream for reading that refuses to give more than `most` bytes, or many at once."""
 
-    def __init__(self, stream: BinaryIO, name: str | Path, most: int):
+    def __init__(self, stream: IO[bytes] | io.BufferedIOBase, name: str | Path, most: int):
         self._stream, self._name, self._most, self._left = stream, name, most, most
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer) -> int:
+    def readinto(self, buffer: Any) -> int:
         data = self._stream.read(min(len(buffer), _PIECE))
         self._left -= len(data)
         if self._left < 0:

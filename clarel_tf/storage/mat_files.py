@@ -80,7 +80,8 @@ def _expanded(content: memoryview, order: str, most: int) -> memoryview:
         raise OverflowError
     expanded = bytearray(size)
     expanded[:8] = head
-    at, source = 8, inflate.unconsumed_tail
+    at = 8
+    source: bytes | memoryview = inflate.unconsumed_tail
     for start in range(_PIECE, len(content) + _PIECE, _PIECE):
         piece = inflate.decompress(source, size - at + 1)
         if len(piece) > size - at:

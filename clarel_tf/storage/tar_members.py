@@ -43,8 +43,8 @@ class TarReader:
             if info.type in (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE):
                 described |= _pax_values(self._read_header(info))
             elif info.type == tarfile.GNUTYPE_LONGNAME:
-                name = self._read_header(info).split(b"\0", 1)[0]
-                described["path"] = name.decode("utf-8", "surrogateescape")
+                path = self._read_header(info).split(b"\0", 1)[0]
+                described["path"] = path.decode("utf-8", "surrogateescape")
             elif info.type in (tarfile.XGLTYPE, tarfile.GNUTYPE_LONGLINK):
                 self._read_header(info)
             else:

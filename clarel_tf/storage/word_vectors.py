@@ -8,7 +8,7 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -58,24 +58,29 @@ def load_word_vectors(path: str | Path, words: Sequence[str]) -> WordVectors:
 
 
 def iterate_vectors(
-    path: str | Path, wanted: dict[bytes, int] | None = None
+    path: str | Path, wanted: Container[bytes] | None = None
 ) -> Iterator[tuple[bytes, np.ndarray]]:
     """Yields (word, vector [width]) in the order of the file, for `wanted` words or for all."""
     try:
         with _open(path) as stream:
             count, width, in_binary = _read_header(path, stream)
-            read = _iterate_binary if in_binary else _iterate_text
-            yield from read(path, stream, count, width, wanted)
+            if in_binary:
+                assert count is not None  # only a text file leaves it out
+                yield from _iterate_binary(path, stream, count, width, wanted)
+            else:
+                yield from _iterate_text(path, stream, count, width, wanted)
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ClarelError(f"cannot read the word vectors {path}: {reason}") from error
 
 
 def _open(path: str | Path) -> io.BufferedReader:
-    stream = files.open_regular(path)
-    if stream.peek(2)[:2] == b"\x1f\x8b":
-        most = most_bytes(os.fstat(stream.fileno()).st_size, FACTOR_OF_VECTORS)
-        stream = BoundedReader(gzip.GzipFile(fileobj=stream), f"word vectors {path}", most)
+    file = files.open_regular(path)
+    assert isinstance(file, io.BufferedReader)  # a file of this machine
+    stream: io.BufferedReader | BoundedReader = file
+    if file.peek(2)[:2] == b"\x1f\x8b":
+        most = most_bytes(os.fstat(file.fileno()).st_size, FACTOR_OF_VECTORS)
+        stream = BoundedReader(gzip.GzipFile(fileobj=file), f"word vectors {path}", most)
     return io.BufferedReader(stream, 1 << 20)
 
 
@@ -102,7 +107,11 @@ def _read_header(path: str | Path, stream: io.BufferedReader) -> tuple[int | Non
 
 
 def _iterate_text(
-    path, stream: BinaryIO, count: int | None, width: int, wanted
+    path: str | Path,
+    stream: BinaryIO,
+    count: int | None,
+    width: int,
+    wanted: Container[bytes] | None,
 ) -> Iterator[tuple[bytes, np.ndarray]]:
     number = entries = 0
     for number, line in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b""), start=1):
@@ -129,7 +138,11 @@ def _iterate_text(
 
 
 def _iterate_binary(
-    path, stream: BinaryIO, count: int, width: int, wanted
+    path: str | Path,
+    stream: BinaryIO,
+    count: int,
+    width: int,
+    wanted: Container[bytes] | None,
 ) -> Iterator[tuple[bytes, np.ndarray]]:
     for number in range(1, count + 1):
         word = _read_word(path, stream, number)
@@ -147,7 +160,7 @@ def _iterate_binary(
             raise ClarelError(f"word vectors {path}: more than the {count} vectors of line 1")
 
 
-def _read_word(path, stream: BinaryIO, number: int) -> bytes:
+def _read_word(path: str | Path, stream: BinaryIO, number: int) -> bytes:
     """The bytes up to the next space; some writers put a newline between two entries."""
     word = bytearray()
     while (byte := stream.read(1)) not in (b" ", b""):

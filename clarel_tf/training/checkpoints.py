@@ -48,7 +48,7 @@ class CheckpointFolder:
         Returns:
           (its step, or 0 if there is none; a message for each checkpoint that was passed over).
         """
-        complaints = []
+        complaints: list[str] = []
         for step in reversed(self.steps()):
             try:
                 _restore(model, self._path(step))

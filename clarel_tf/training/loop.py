@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -137,10 +138,10 @@ class StepRecorder(keras.callbacks.Callback):
             mininterval=0.2 if sys.stderr.isatty() else 10.0,
         )
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Any = None) -> None:
         self._started = time.monotonic()
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._step += 1
         # Every step: a mean over many would name the wrong one. It costs some microseconds.
         if not np.isfinite(float(logs["loss"])):
@@ -172,6 +173,7 @@ class StepRecorder(keras.callbacks.Callback):
         return self._seconds_before + time.monotonic() - self._started
 
     def _look_at_validation(self) -> None:
+        assert self._evaluate is not None  # or there is nothing to look with
         seconds = self._seconds()
         self._curve.append({"step": self._step, **self._evaluate(), "seconds": seconds})
         write_history(self._curve_path, self._curve, CURVE_COLUMNS)

@@ -4,6 +4,8 @@ The update of a variable is one TensorFlow operation, clipping included. Keras s
 arithmetic out in a dozen passes over the memory of each variable.
 """
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -14,12 +16,14 @@ from clarel_tf.config import TrainingConfig
 class FusedSGD(keras.optimizers.SGD):
     """SGD with momentum; each variable's gradient is clipped to `max_norm` by itself."""
 
-    def __init__(self, learning_rate, momentum: float = 0.0, max_norm: float = 0.0, **kwargs):
+    def __init__(
+        self, learning_rate: Any, momentum: float = 0.0, max_norm: float = 0.0, **kwargs: Any
+    ):
         """`max_norm` 0 means no clipping."""
         super().__init__(learning_rate, momentum=momentum, **kwargs)
         self.max_norm = max_norm
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: tf.Tensor) -> None:
         """momentum <- momentum * m - rate * gradient; variable <- variable + momentum."""
         gradient = tf.convert_to_tensor(gradient)
         rate = tf.cast(learning_rate, gradient.dtype)
@@ -39,7 +43,7 @@ class FusedSGD(keras.optimizers.SGD):
             momentum=tf.cast(self.momentum, gradient.dtype),
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "max_norm": self.max_norm}
 
 
@@ -47,12 +51,12 @@ class FusedSGD(keras.optimizers.SGD):
 class FusedAdam(keras.optimizers.Adam):
     """Adam; each variable's gradient is clipped to `max_norm` by itself."""
 
-    def __init__(self, learning_rate, max_norm: float = 0.0, **kwargs):
+    def __init__(self, learning_rate: Any, max_norm: float = 0.0, **kwargs: Any):
         """`max_norm` 0 means no clipping."""
         super().__init__(learning_rate, **kwargs)
         self.max_norm = max_norm
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: tf.Tensor) -> None:
         gradient = tf.convert_to_tensor(gradient)
         if self.max_norm:
             gradient *= _clip_factor(gradient, self.max_norm)
@@ -71,7 +75,7 @@ class FusedAdam(keras.optimizers.Adam):
             grad=gradient,
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "max_norm": self.max_norm}
 
 

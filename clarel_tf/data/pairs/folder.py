@@ -3,7 +3,7 @@
 import bisect
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +88,11 @@ def make_example(
 
 
 def _whole_splits(
-    folder: Path, image_ids: list[str], classes: list[str], splits: Sequence[str | None], place
+    folder: Path,
+    image_ids: list[str],
+    classes: list[str],
+    splits: Sequence[str | None],
+    place: Callable[[int], str],
 ) -> list[str]:
     """The splits of the table if it has them, else made ones."""
     shares_file = folder / "splits.json"

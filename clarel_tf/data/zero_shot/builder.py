@@ -1,6 +1,6 @@
 """The TFDS builder that CUB and Flowers share: public files in, six splits out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -45,7 +45,7 @@ class RawData(NamedTuple):
     splits: dict[str, np.ndarray]
 
 
-class ZeroShotBuilder(
+class ZeroShotBuilder(  # type: ignore[call-arg]  # the argument is of TFDS, which has no types
     MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder, skip_registration=True
 ):
     """Base of the builders; a subclass names its files.
@@ -146,7 +146,9 @@ class ZeroShotBuilder(
             f"{self.CAPTIONS_FOLDER} that it unpacks to, into {manual_dir}"
         )
 
-    def _read_features(self, dl_manager, manual_dir: Path) -> tuple[dict[str, np.ndarray], str]:
+    def _read_features(
+        self, dl_manager: tfds.download.DownloadManager, manual_dir: Path
+    ) -> tuple[dict[str, np.ndarray], str]:
         if self.builder_config.name == "res101":
             arrays, name = self._read_mat(dl_manager, manual_dir, "res101.mat", _FEATURE_ARRAYS)
         elif (path := manual_dir / "features.mat").exists():
@@ -164,7 +166,11 @@ class ZeroShotBuilder(
         return arrays, name
 
     def _read_mat(
-        self, dl_manager, manual_dir: Path, file_name: str, wanted
+        self,
+        dl_manager: tfds.download.DownloadManager,
+        manual_dir: Path,
+        file_name: str,
+        wanted: Sequence[str],
     ) -> tuple[dict[str, np.ndarray], str]:
         """A file of the splits archive: unpacked, in the archive, or in the archive fetched now."""
         unpacked = manual_dir / self.SPLITS_FOLDER / file_name
@@ -177,7 +183,7 @@ class ZeroShotBuilder(
         name, packed = f"{archive}: {member}", read_zip_member(archive, member)
         return read_mat(packed.contents, wanted, name, packed.compressed), name
 
-    def _fetch(self, dl_manager, unpacked: Path) -> Path:
+    def _fetch(self, dl_manager: tfds.download.DownloadManager, unpacked: Path) -> Path:
         try:
             archive = Path(dl_manager.download(self.SPLITS_URL))
         except NonMatchingChecksumError as error:

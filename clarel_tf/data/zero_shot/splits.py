@@ -82,7 +82,9 @@ def make_splits(
     }
 
 
-def _refuse_shared(a, b, what: str, first: str, second: str, where: str) -> None:
+def _refuse_shared(
+    a: np.ndarray, b: np.ndarray, what: str, first: str, second: str, where: str
+) -> None:
     shared = np.intersect1d(a, b)
     if shared.size:
         raise ClarelError(f"{where}: {what} {shared[0] + 1} is both in {first} and in {second}")

@@ -1,5 +1,7 @@
 """Layers that read the packed layout: masked batch norm and the residual block."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -15,11 +17,11 @@ class PackedBatchNorm(keras.layers.Layer):
     So the result does not depend on how much padding a batch happens to have.
     """
 
-    def __init__(self, momentum: float, epsilon: float, l2: float, **kwargs):
+    def __init__(self, momentum: float, epsilon: float, l2: float, **kwargs: Any):
         super().__init__(**kwargs)
         self.momentum, self.epsilon, self.l2 = momentum, epsilon, l2
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         shape = (input_shape[-1],)
         penalty = half_l2(self.l2)
         self.gamma = self.add_weight(
@@ -48,22 +50,24 @@ class PackedBatchNorm(keras.layers.Layer):
         scale = tf.math.rsqrt(self.moving_variance + self.epsilon) * gamma
         return x * scale + (beta - self.moving_mean * scale)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         own = {"momentum": self.momentum, "epsilon": self.epsilon, "l2": self.l2}
         return {**super().get_config(), **own}
 
 
-@keras.saving.register_keras_serializable(package="clarel_tf")
-class PackedResidualBlock(keras.layers.Layer):
-    """Three convolutions of width 3 beside a 1x1 shortcut, with batch norms; then max-pool 2."""
+class ResidualBlock(keras.layers.Layer):
+    """Three convolutions of width 3 beside a 1x1 shortcut, with batch norms; then max-pool 2.
 
-    def __init__(self, filters: int, momentum: float, epsilon: float, l2: float, **kwargs):
+    What its input is, a subclass says.
+    """
+
+    def __init__(self, filters: int, momentum: float, epsilon: float, l2: float, **kwargs: Any):
         super().__init__(**kwargs)
         self.filters, self.momentum, self.epsilon, self.l2 = filters, momentum, epsilon, l2
         self.norms = [PackedBatchNorm(momentum, epsilon, l2, name=f"norm_{i}") for i in range(3)]
         self.shortcut_norm = PackedBatchNorm(momentum, epsilon, l2, name="shortcut_norm")
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         width = input_shape[-1]
         self.kernels = [
             self._add_kernel(f"kernel_{i}", 3, width if i == 0 else self.filters) for i in range(3)
@@ -72,7 +76,7 @@ class PackedResidualBlock(keras.layers.Layer):
         for norm in [*self.norms, self.shortcut_norm]:
             norm.build((None, self.filters))
 
-    def _add_kernel(self, name: str, size: int, width: int):
+    def _add_kernel(self, name: str, size: int, width: int) -> keras.Variable:
         # Normal with variance 0.2 / (filters * size): "fan_out" is that product.
         initializer = keras.initializers.VarianceScaling(0.2, "fan_out", "untruncated_normal")
         return self.add_weight(
@@ -81,14 +85,6 @@ class PackedResidualBlock(keras.layers.Layer):
             initializer=initializer,
             regularizer=half_l2(self.l2),
         )
-
-    def call(
-        self, x: tf.Tensor, mask: tf.Tensor, pooling: Pooling, training: bool = False
-    ) -> tf.Tensor:
-        """float32 [S, C], zero where mask [S, 1] is 0 -> float32 [R, filters], likewise."""
-        first = convolve(x, tf.convert_to_tensor(self.kernels[0]), training)
-        shortcut = tf.matmul(x, tf.squeeze(self.shortcut_kernel, axis=0))
-        return self._finish(first, shortcut, mask, pooling, training)
 
     def _finish(
         self, x: tf.Tensor, shortcut: tf.Tensor, mask: tf.Tensor, pooling: Pooling, training: bool
@@ -105,13 +101,26 @@ class PackedResidualBlock(keras.layers.Layer):
             x = masked_relu(x, mask)
         return max_pool(x, pooling)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         own = {"filters": self.filters, "momentum": self.momentum}
         return {**super().get_config(), **own, "epsilon": self.epsilon, "l2": self.l2}
 
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
-class WordResidualBlock(PackedResidualBlock):
+class PackedResidualBlock(ResidualBlock):
+    """A block on the output of the block before it."""
+
+    def call(
+        self, x: tf.Tensor, mask: tf.Tensor, pooling: Pooling, training: bool = False
+    ) -> tf.Tensor:
+        """float32 [S, C], zero where mask [S, 1] is 0 -> float32 [R, filters], likewise."""
+        first = convolve(x, tf.convert_to_tensor(self.kernels[0]), training)
+        shortcut = tf.matmul(x, tf.squeeze(self.shortcut_kernel, axis=0))
+        return self._finish(first, shortcut, mask, pooling, training)
+
+
+@keras.saving.register_keras_serializable(package="clarel_tf")
+class WordResidualBlock(ResidualBlock):
     """The first block: its input are words, and a batch repeats few words many times.
 
     So its first products are taken once for each different word, then laid out by slot.

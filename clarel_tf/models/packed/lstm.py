@@ -1,9 +1,12 @@
 """A bidirectional LSTM over packed captions, with a gradient of its own for training."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import tensorflow as tf
 
-from clarel_tf.models.packed.operations import turn_round
+from clarel_tf.models.packed.operations import Gradients, WithGradient, turn_round
 from clarel_tf.models.packed.packing import RecurrentSteps
 
 
@@ -17,7 +20,7 @@ class PackedBiLSTM(keras.layers.Layer):
     Weights are those of two Keras LSTMs, stacked: index 0 reads forward, 1 backward.
     """
 
-    def __init__(self, units: int, pooling: str = "mean", **kwargs):
+    def __init__(self, units: int, pooling: str = "mean", **kwargs: Any):
         """`pooling`: "mean", or "mean_max" for the mean and the maximum side by side."""
         super().__init__(**kwargs)
         self.units, self.pooling = units, pooling
@@ -27,7 +30,7 @@ class PackedBiLSTM(keras.layers.Layer):
         """W: 2 * units for each kind of pooling."""
         return 2 * self.units * (2 if self.pooling == "mean_max" else 1)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         width, units = input_shape[-1], self.units
         self.kernel = self._add_pair("kernel", (width, 4 * units), "glorot_uniform")
         self.recurrent_kernel = self._add_pair("recurrent_kernel", (units, 4 * units), "orthogonal")
@@ -41,10 +44,10 @@ class PackedBiLSTM(keras.layers.Layer):
             ),
         )
 
-    def _add_pair(self, name: str, shape: tuple[int, int], initializer: str):
+    def _add_pair(self, name: str, shape: tuple[int, int], initializer: str) -> keras.Variable:
         one_direction = keras.initializers.get(initializer)
 
-        def both_directions(shape, dtype):
+        def both_directions(shape: tuple[int, ...], dtype: Any) -> tf.Tensor:
             # Two seeds drawn from the global generator: the directions must not start alike.
             pair = [one_direction.clone()(shape[1:], dtype) for _ in range(2)]
             return tf.stack(pair)
@@ -53,7 +56,7 @@ class PackedBiLSTM(keras.layers.Layer):
 
     def call(self, x: tf.Tensor, steps: RecurrentSteps, training: bool = False) -> tf.Tensor:
         """float32 [M, C] -> float32 [N, W], in the original order of the N captions."""
-        run = _outputs_with_gradient if training else _outputs
+        run: Callable[..., tf.Tensor] = _outputs_with_gradient if training else _outputs
         # `unstack`, not an index: the gradient of that writes a tensor of zeros for the other.
         weights = [tf.unstack(w) for w in (self.kernel, self.recurrent_kernel, self.bias)]
         directions = (x, turn_round(x, steps.reverse))
@@ -75,7 +78,7 @@ class PackedBiLSTM(keras.layers.Layer):
             ]
         return tf.gather(tf.concat(pooled, axis=1), steps.unsort)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "units": self.units, "pooling": self.pooling}
 
 
@@ -96,7 +99,9 @@ def _outputs(
     return tf.concat([state["hidden"] for state in states], axis=0)
 
 
-def _run(inputs, kernel, recurrent, bias, sizes) -> list[dict[str, tf.Tensor]]:
+def _run(
+    inputs: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor, sizes: tf.Tensor
+) -> list[dict[str, tf.Tensor]]:
     """The tensors of every step, [rows of the step, U] each.
 
     Captions are sorted by length: those still running are the first rows of the step before.
@@ -122,17 +127,19 @@ def _run(inputs, kernel, recurrent, bias, sizes) -> list[dict[str, tf.Tensor]]:
     return states
 
 
-def _add_to_first_rows(whole, part, part_rows) -> tf.Tensor:
+def _add_to_first_rows(whole: tf.Tensor, part: tf.Tensor, part_rows: tf.Tensor) -> tf.Tensor:
     """`whole`, [rows, U], with `part`, [part_rows, U], added to its first rows."""
     return tf.concat([whole[:part_rows] + part, whole[part_rows:]], axis=0)
 
 
 @tf.custom_gradient
-def _outputs_with_gradient(inputs, kernel, recurrent, bias, sizes):
+def _outputs_with_gradient(
+    inputs: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor, sizes: tf.Tensor
+) -> WithGradient:
     """`_outputs` whose weight gradients are one product over all steps, not one a step."""
     states = _run(inputs, kernel, recurrent, bias, sizes)
 
-    def gradient(of_outputs: tf.Tensor):
+    def gradient(of_outputs: tf.Tensor) -> Gradients:
         of_outputs = tf.split(of_outputs, sizes, num=sizes.shape[0])
         of_gates: list[tf.Tensor] = []
         of_hidden = of_cell = None

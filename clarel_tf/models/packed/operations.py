@@ -4,10 +4,17 @@ Each one gives what TensorFlow's own would give; where a gradient is written out
 automatic one takes more passes over the batch or a slower kernel.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 
 from clarel_tf.models.packed.packing import Pooling
 from clarel_tf.models.replicas import sum_over_replicas
+
+# What a function under `tf.custom_gradient` returns, and what its gradient does.
+WithGradient = tuple[Any, Callable[..., Any]]
+Gradients = tuple[tf.Tensor | None, ...]
 
 
 def convolve(x: tf.Tensor, kernel: tf.Tensor, training: bool) -> tf.Tensor:
@@ -22,10 +29,10 @@ def convolve(x: tf.Tensor, kernel: tf.Tensor, training: bool) -> tf.Tensor:
 
 
 @tf.custom_gradient
-def _convolve_in_training(x: tf.Tensor, kernel: tf.Tensor):
+def _convolve_in_training(x: tf.Tensor, kernel: tf.Tensor) -> WithGradient:
     """The same by TensorFlow's convolution, with a faster gradient of the kernel."""
 
-    def gradient(of_y: tf.Tensor):
+    def gradient(of_y: tf.Tensor) -> Gradients:
         of_x = tf.raw_ops.Conv2DBackpropInput(
             input_sizes=tf.concat([[1, 1], tf.shape(x)], axis=0),
             filter=kernel[tf.newaxis],
@@ -47,11 +54,11 @@ def _convolve_in_training(x: tf.Tensor, kernel: tf.Tensor):
 
 
 @tf.custom_gradient
-def masked_relu(x: tf.Tensor, mask: tf.Tensor):
+def masked_relu(x: tf.Tensor, mask: tf.Tensor) -> WithGradient:
     """max(x, 0) where the mask is 1, else 0: float32 [S, C] and [S, 1] -> [S, C]."""
     y = tf.nn.relu(x) * mask
 
-    def gradient(of_y: tf.Tensor):
+    def gradient(of_y: tf.Tensor) -> Gradients:
         # y is 0 in an empty slot, too, so it says on its own where a gradient passes.
         return tf.raw_ops.ReluGrad(gradients=of_y, features=y), None
 
@@ -62,10 +69,10 @@ def max_pool(x: tf.Tensor, pooling: Pooling) -> tf.Tensor:
     """Max-pool of 2 into another layout: float32 [S, C], none below 0 -> [R, C]."""
 
     @tf.custom_gradient
-    def pool(x):
+    def pool(x: tf.Tensor) -> WithGradient:
         first, second = tf.gather(x, pooling.first), tf.gather(x, pooling.second)
 
-        def gradient(of_y: tf.Tensor):
+        def gradient(of_y: tf.Tensor) -> tf.Tensor:
             of_first = of_y * tf.cast(first >= second, of_y.dtype)
             both = tf.concat([of_first, of_y - of_first], axis=0)
             return tf.gather(both, pooling.origin)
@@ -79,7 +86,7 @@ def turn_round(x: tf.Tensor, reverse: tf.Tensor) -> tf.Tensor:
     """Every caption from its end: float32 [M, C] and int32 [M] -> [M, C]."""
 
     @tf.custom_gradient
-    def turn(x):
+    def turn(x: tf.Tensor) -> WithGradient:
         return tf.gather(x, reverse), lambda of_y: tf.gather(of_y, reverse)
 
     return turn(x)
@@ -100,7 +107,7 @@ def normalize_by_moments(
     """
 
     @tf.custom_gradient
-    def normalize(x, gamma, beta):
+    def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> WithGradient:
         # A product with the weights is one pass; multiplying and adding up would be two.
         mean = sum_over_replicas(tf.matmul(share, x, transpose_a=True))
         squares = tf.math.squared_difference(x, mean)
@@ -108,7 +115,7 @@ def normalize_by_moments(
         root = tf.math.rsqrt(variance + epsilon)
         scale = root * gamma
 
-        def gradient(of_y, *_):
+        def gradient(of_y: tf.Tensor, *_: tf.Tensor) -> Gradients:
             total = tf.reduce_sum(of_y, axis=0, keepdims=True)
             with_x = tf.reduce_sum(of_y * x, axis=0, keepdims=True)
             of_gamma = (with_x - mean * total) * root

@@ -145,5 +145,5 @@ def _recurrent_layout(
     return pooling, RecurrentSteps(sizes, reverse, rank, sorted_lengths, unsort)
 
 
-def _half(length):
+def _half(length: tf.Tensor) -> tf.Tensor:
     return (length + 1) // 2

@@ -69,9 +69,9 @@ class Distribution:
 
     def from_chief(self, arrays: Sequence[np.ndarray | int]) -> list[np.ndarray]:
         """What the chief gave, on every worker; shapes and types must be the same on all."""
-        arrays = [np.asarray(array) for array in arrays]
+        given = [np.asarray(array) for array in arrays]
         if self.workers == 1:
-            return arrays
+            return given
 
         def tell(own: list[tf.Tensor]) -> list[tf.Tensor]:
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group
@@ -80,10 +80,10 @@ class Distribution:
             return [sum_over_replicas(tf.where(is_first, x, tf.zeros_like(x))) for x in own]
 
         # Collective operations know no unsigned integers.
-        own = [array.astype("i8") if array.dtype.kind in "iu" else array for array in arrays]
+        own = [array.astype("i8") if array.dtype.kind in "iu" else array for array in given]
         heard = self.compiled(tell)([tf.constant(array) for array in own])
         heard = [self.local(value).numpy() for value in heard]
-        return [value.astype(array.dtype) for value, array in zip(heard, arrays, strict=True)]
+        return [value.astype(array.dtype) for value, array in zip(heard, given, strict=True)]
 
     def compiled(self, function: Callable) -> Callable:
         """`function` on all replicas as one graph; a worker that is gone is one clear error."""

@@ -36,7 +36,9 @@ def drift_check(
         projections, norms = distribution.local(compare()).numpy()
         differs = drifted(projections, norms, tolerances)
         if differs.any():
-            names = [v.path for v, one in zip(variables, differs.any(axis=0), strict=True) if one]
+            names = [
+                v.path for v, one in zip(variables, np.any(differs, axis=0), strict=True) if one
+            ]
             raise ClarelError(_message(step, names, np.flatnonzero(differs.any(axis=1))))
 
     return check

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from clarel_tf.errors import ClarelError
 from clarel_tf.training.distributed.peers import JOINED, READY, Heard, Peers
@@ -42,6 +43,7 @@ def watched(peers: Peers) -> Iterator[None]:
     _exit_on_hangup()
     try:
         with _watcher(peers) as process:
+            assert process.stdin is not None  # a pipe
             yield
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(_JOINED)
@@ -65,10 +67,10 @@ def _exit_on_hangup() -> None:
 def _watcher(peers: Peers) -> Iterator[subprocess.Popen]:
     """The second process; it ends when its standard input does."""
     told = {worker: connection.fileno() for worker, connection in peers.told.items()}
-    heard = {
-        worker: [one.connection.fileno(), one.pending.decode("latin-1"), one.stage]
-        for worker, one in peers.heard.items()
-    }
+    heard: dict[int, list[Any]] = {}
+    for worker, one in peers.heard.items():
+        assert one.connection is not None  # nobody goes before all have joined
+        heard[worker] = [one.connection.fileno(), one.pending.decode("latin-1"), one.stage]
     who = {"addresses": peers.addresses, "own": peers.own, "process": os.getpid()}
     state = {**who, "told": told, "heard": heard}
     package = str(Path(__file__).resolve().parents[3])
@@ -78,6 +80,7 @@ def _watcher(peers: Peers) -> Iterator[subprocess.Popen]:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=passed)
     finally:
         peers.close()
+    assert process.stdin is not None  # a pipe
     try:
         yield process
     finally:
@@ -108,17 +111,21 @@ def watch(state: str) -> None:
         _end(worker)
 
 
-def _peers(state: dict) -> Peers:
+def _peers(state: dict[str, Any]) -> Peers:
     peers = Peers(state["addresses"], state["own"])
     peers.stage = READY
     for worker, number in state["told"].items():
-        peers.told[int(worker)] = socket.socket(fileno=number)
+        peers.told[int(worker)] = _connection(number)
     for worker, (number, pending, stage) in state["heard"].items():
-        connection = socket.socket(fileno=number)
-        peers.heard[int(worker)] = Heard(connection, pending.encode("latin-1"), stage)
-    for connection in (*peers.told.values(), *(one.connection for one in peers.heard.values())):
-        connection.setblocking(False)
+        peers.heard[int(worker)] = Heard(_connection(number), pending.encode("latin-1"), stage)
     return peers
+
+
+def _connection(number: int) -> socket.socket:
+    """A connection that the worker has passed on, by its file number."""
+    connection = socket.socket(fileno=number)
+    connection.setblocking(False)
+    return connection
 
 
 def _is_stopped(process: int) -> bool:

@@ -134,6 +134,7 @@ class Peers:
 
     def _read(self, worker: int) -> None:
         heard = self.heard[worker]
+        assert heard.connection is not None  # or it would not have been listened to
         try:
             data = heard.connection.recv(_LONGEST_LINE)
         except BlockingIOError:
