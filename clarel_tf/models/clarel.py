@@ -188,8 +188,8 @@ class Clarel(Embedder):
         if "text_tower" not in config:  # of version 0.1, which made its towers itself
             settings = ModelConfig(**config["model"])
             words = config["vocabulary"], config["feature_size"], config["frozen_words"]
-            towers = standard_towers(settings, *words)
-            return cls(*towers, config["num_classes"], loss, name=config["name"])
+            made = standard_towers(settings, *words)
+            return cls(*made, config["num_classes"], loss, name=config["name"])
         towers = {
             name: keras.saving.deserialize_keras_object(config[name])
             for name in ("image_tower", "text_tower")
