@@ -96,7 +96,8 @@ def test_two_workers_equal_one_device(tmp_path, config, one_device):
     files.write_json(tmp_path / "config.json", config.to_dict())
     folder = tmp_path / "run"
     checkpoint = "validation/checkpoints/step_000000010.npz"
-    for name in ("config.json", "data.json", "validation/vocabulary.txt", checkpoint):
+    names = (".clarel_tf.json", "config.json", "data.json", "validation/vocabulary.txt", checkpoint)
+    for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(one_device / name, folder / name)
     shutil.copy(one_device / "validation/history.csv", folder / "validation/history.csv")

@@ -105,9 +105,15 @@ def start(program: str, log: Path, *flags: str) -> subprocess.Popen:
         )
 
 
+def models_made(log: Path) -> int:
+    """How often a model was built, or read because it was trained already."""
+    text = log.read_text()
+    return text.count("Word vectors") + text.count("is trained already")
+
+
 def aim(process: subprocess.Popen, watch: Watch, target: str, log: Path, chance) -> None:
     """Waits for a random moment in the phase that is aimed at."""
-    lines = log.read_text().count("Word vectors")
+    lines = models_made(log)
     if target == "anything":
         time.sleep(chance.uniform(0.5, 20))
     elif target == "checkpoint writing":
@@ -117,7 +123,7 @@ def aim(process: subprocess.Popen, watch: Watch, target: str, log: Path, chance)
         # A run that goes on with a trained model has built it again by the time of this line.
         wait_for(
             process,
-            lambda: watch.phase() == target and log.read_text().count("Word vectors") > lines,
+            lambda: watch.phase() == target and models_made(log) > lines,
             0.01,
         )
         time.sleep(chance.uniform(0, 1))

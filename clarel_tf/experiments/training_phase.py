@@ -67,6 +67,7 @@ def train_phase(
     path = folder / "model.keras" if folder else None
     if path and path.exists() and checksums.is_intact(path):
         # It is written when the phase is over: no checkpoint is needed any more.
+        print(f"{title}: {path} is trained already")
         model = load_model(path)
         model.words_without_vector = len(vectors.missing) if vectors else 0
         if distribution:

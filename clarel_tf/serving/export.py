@@ -48,7 +48,7 @@ Endpoint = tuple[Callable[..., Answer], list[tf.TensorSpec]]
 # What TensorFlow and this module write below a SavedModel's folder.
 _STAGED_FILES = re.compile(
     rf"({'|'.join(MODELS)})/"
-    r"(saved_model\.pb|fingerprint\.pb|(variables|assets|assets\.extra)/.*)?"
+    r"((saved_model|fingerprint)\.pb(\.tmp\w*)?|(variables|assets|assets\.extra)/.*)?"
 )
 
 
@@ -138,8 +138,11 @@ def _staging(export_dir: Path) -> Iterator[Path]:
     try:
         ownership.write_mark(folder, "staging")
         yield folder
-    finally:
-        _remove_staging(folder)
+    except BaseException:
+        with contextlib.suppress(ClarelError, OSError):  # the first trouble is what counts
+            _remove_staging(folder)
+        raise
+    _remove_staging(folder)
 
 
 def _remove_staging(folder: Path) -> None:
