@@ -115,7 +115,7 @@ def aim(process: subprocess.Popen, watch: Watch, target: str, log: Path, chance)
     """Waits for a random moment in the phase that is aimed at."""
     lines = models_made(log)
     if target == "anything":
-        time.sleep(chance.uniform(0.5, 20))
+        time.sleep(chance.uniform(0.5, 5))
     elif target == "checkpoint writing":
         # The file is there for milliseconds: no delay.
         wait_for(process, watch.is_writing_checkpoint, 0.0005)

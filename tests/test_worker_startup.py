@@ -169,7 +169,7 @@ def test_a_flipped_sign_on_one_worker_is_noticed(tmp_path, demo_data_dir):
         folder = tmp_path / str(worker)
         shutil.copytree(TESTS.parent / "clarel_tf", folder / "clarel_tf")
         shutil.copy(TESTS.parent / "train_main.py", folder)
-    losses = tmp_path / "1" / "clarel_tf" / "losses.py"
+    losses = tmp_path / "1" / "clarel_tf" / "models" / "losses.py"
     text = losses.read_text()
     losses.write_text(re.sub(r"return tf\.reduce_mean\(", "return -tf.reduce_mean(", text, count=1))
     assert losses.read_text() != text
