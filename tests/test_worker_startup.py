@@ -208,3 +208,20 @@ def test_a_worker_that_is_gone_is_named_within_a_minute(tmp_path, where, how):
             assert message.startswith(f"error: worker 1 ({addresses[1]}) "), message
             print(f"{how.name} {where}: named after {seconds:.1f} s")
             assert seconds < (5 if how == signal.SIGKILL else 50)
+
+
+def test_what_comes_together_with_the_hello_counts():
+    """All in one packet, and nothing after it."""
+    addresses = free_addresses(2)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        met = pool.submit(meet, addresses, 0, 10.0)
+        with socket.create_server(("127.0.0.1", port(addresses[1]))) as server:
+            while True:
+                with contextlib.suppress(ConnectionRefusedError):
+                    connection = socket.create_connection(("127.0.0.1", port(addresses[0])))
+                    break
+            connection.sendall(b"clarel_tf worker 1 \nhere\nready\n")
+            caller, _ = server.accept()
+            met.result(timeout=10).close()
+        connection.close()
+        caller.close()

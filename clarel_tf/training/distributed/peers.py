@@ -118,6 +118,16 @@ class Peers:
         for connection in self.told.values():
             connection.close()
 
+    def take(self, worker: int, data: bytes) -> None:
+        """Takes what a worker has said, which may be several lines, or the beginning of one."""
+        heard = self.heard[worker]
+        *lines, heard.pending = (heard.pending + data).split(b"\n")
+        for line in lines:
+            if line.startswith(_GONE):
+                raise ClarelError(line.removeprefix(_GONE).decode(errors="replace"))
+            if line in _LINES:
+                heard.stage = max(heard.stage, _LINES.index(line))
+
     def _beat(self) -> None:
         if not self.is_mute and time.monotonic() - self._last_beat >= _BEAT:
             self._tell(_LINES[self.stage])
@@ -142,12 +152,7 @@ class Peers:
         except OSError:
             data = b""
         heard.last = time.monotonic()
-        *lines, heard.pending = (heard.pending + data).split(b"\n")
-        for line in lines:
-            if line.startswith(_GONE):
-                raise ClarelError(line.removeprefix(_GONE).decode(errors="replace"))
-            if line in _LINES:
-                heard.stage = max(heard.stage, _LINES.index(line))
+        self.take(worker, data)
         if not data or len(heard.pending) > _LONGEST_LINE:
             heard.connection.close()
             heard.connection = None

@@ -80,8 +80,10 @@ class _Dialler:
 
     def call_the_others(self) -> None:
         """Sees to it that each worker that has not been reached is being called."""
-        for worker in self._peers.others - self._peers.told.keys():
-            if worker not in self._threads or not self._threads[worker].is_alive():
+        for worker in self._peers.others:
+            before = self._threads.get(worker)
+            # In this order: a thread that has reached the worker says so before it ends.
+            if not (before and before.is_alive()) and worker not in self._peers.told:
                 thread = threading.Thread(target=self._call, args=(worker,), daemon=True)
                 self._threads[worker] = thread
                 thread.start()
@@ -198,8 +200,10 @@ class _Door:
         hello = _HELLO.fullmatch(line)
         if hello and int(hello[1]) in self._peers.others - self._peers.heard.keys():
             del self._callers[connection]
-            self._peers.heard[int(hello[1])] = Heard(connection, pending=rest)
+            self._peers.heard[int(hello[1])] = Heard(connection)
             self._software[int(hello[1])] = hello[2].decode()
+            # It may have said all that it has to say with its hello.
+            self._peers.take(int(hello[1]), rest)
             return
         self._send_away(connection)
         is_old = _OLD_HELLO.fullmatch(line) and int(line) in self._peers.others
