@@ -8,7 +8,10 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pytest
 
+from clarel_tf.errors import ClarelError
+from clarel_tf.models.ensemble import Ensemble
 from clarel_tf.models.saving import load_model
 
 
@@ -48,3 +51,20 @@ def test_it_loads_with_the_same_weights(finished_run, small_config, splits, tmp_
     np.testing.assert_array_equal(
         load_model(tmp_path / "again.keras").embed_texts(texts), newer.embed_texts(texts)
     )
+
+
+def test_an_ensemble_is_named_with_what_to_do(finished_run, tmp_path):
+    paths = [finished_run / "model.keras"] * 2
+    Ensemble([load_model(path) for path in paths]).save(tmp_path / "new.keras")
+    with zipfile.ZipFile(tmp_path / "new.keras") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    config = json.loads(members["config.json"])
+    for one in config["config"]["members"]:
+        del one["text_tower"]
+    members["config.json"] = json.dumps(config).encode()
+    with zipfile.ZipFile(tmp_path / "old.keras", "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    with pytest.raises(ClarelError, match=r"old\.keras is an ensemble of version 0\.1"):
+        load_model(tmp_path / "old.keras")
+    assert load_model(tmp_path / "new.keras").embed_texts(["a bird"]).shape == (1, 32)

@@ -60,6 +60,12 @@ def load_model(path: str | Path) -> Embedder:
 def _load_older(archive: zipfile.ZipFile) -> Clarel | None:
     """The model of a file of version 0.1, whose text tower had another name; None for any other."""
     saved = json.loads(archive.read("config.json"))
+    members = saved["config"].get("members", [])
+    if any("text_tower" not in member for member in members):
+        raise ClarelError(
+            f"{archive.filename} is an ensemble of version 0.1; the training command with "
+            "--repeats and --ensemble makes it again from its members, and moves this one aside"
+        )
     if saved.get("registered_name") != "clarel_tf>Clarel" or "text_tower" in saved["config"]:
         return None
     model = Clarel.from_config(saved["config"])
