@@ -21,12 +21,12 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from clarel_tf.config import ModelConfig
+from clarel_tf.decision.selected import NoneThreshold, Selected
 from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.standard_towers import standard_towers
 from clarel_tf.serving.export import write_saved_model
 from clarel_tf.serving.signatures import (
     PrototypeClassifier,
-    Selected,
     embed_images,
     embed_texts,
 )
@@ -157,7 +157,7 @@ def classifiers(
             prototypes,
             [f"class {i}" for i in range(size)],
             np.arange(size) % 4 > 0,
-            Selected(0.02, 1.0, 100.0),
+            Selected(alpha=0.02, temperature=1.0, none_of_these=NoneThreshold(100.0, 0.0, 0.0)),
         )
         path = folder / f"classifier_{size}"
         write_saved_model(path, {"serving_default": (classifier.classify, [features])}, None)

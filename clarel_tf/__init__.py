@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from clarel_tf.data.loading import load_splits as load_splits
     from clarel_tf.data.split import Split as Split
     from clarel_tf.errors import ClarelError as ClarelError
+    from clarel_tf.evaluation.records import Results as Results
     from clarel_tf.experiments.experiment import run_experiment as run_experiment
+    from clarel_tf.experiments.run_folder import RunFolder as RunFolder
     from clarel_tf.models.caption_tower import CaptionTower as CaptionTower
     from clarel_tf.models.clarel import Clarel as Clarel
     from clarel_tf.models.distances import pairwise_distances_numpy as pairwise_distances_numpy
@@ -52,6 +54,8 @@ _HOME_OF_NAME = {
     "LocalTransport": "clarel_tf.serving.local",
     "LossConfig": "clarel_tf.config",
     "ModelConfig": "clarel_tf.config",
+    "Results": "clarel_tf.evaluation.records",
+    "RunFolder": "clarel_tf.experiments.run_folder",
     "ServingClient": "clarel_tf.serving.client",
     "ServingError": "clarel_tf.serving.calls",
     "Split": "clarel_tf.data.split",

@@ -173,12 +173,15 @@ def finished_run(made_once, splits, small_config) -> Path:
 @pytest.fixture(scope="session")
 def exported_run(made_once, finished_run, splits) -> Path:
     """The export folder of that run; to be copied as well."""
+    from clarel_tf.experiments.run_folder import RunFolder
     from clarel_tf.models.saving import load_model
     from clarel_tf.serving.export import export_run
-    from clarel_tf.storage.files import read_json
 
     def make(folder: Path) -> None:
-        model, results = load_model(finished_run / "model.keras"), finished_run / "results.json"
-        export_run(model, splits, NAMES, read_json(results), folder, k=3)
+        model, results = (
+            load_model(finished_run / "model.keras"),
+            RunFolder(finished_run).read_results(),
+        )
+        export_run(model, splits, NAMES, results, folder, k=3)
 
     return made_once("models", make)

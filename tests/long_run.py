@@ -22,7 +22,7 @@ import numpy as np
 from clarel_tf.data.loading import get_builder, load_splits
 from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.data.split import Split
-from clarel_tf.evaluation.selection import calibrate
+from clarel_tf.evaluation.selection import select
 from clarel_tf.experiments.training_phase import build_model
 from clarel_tf.models.vocabulary import build_vocabulary
 from clarel_tf.presets import preset
@@ -56,19 +56,19 @@ class Watch:
         self._write_down(seconds)
         if seconds > self._seconds:
             raise TimeIsUp
-        chosen = calibrate(
+        chosen = select(
             self._model,
             self._splits["val_seen"],
             self._splits["val_unseen"],
             [self._splits["train"]],
         )
         self._looks += 1
-        validation = chosen["validation"]
+        validation = chosen.validation
         return {
-            "zsl": validation["zsl"]["top1"],
-            "h0": validation["gzsl_alpha0"]["h"],
-            "alpha": chosen["alpha"],
-            **validation["gzsl"],
+            "zsl": validation.zsl.top1,
+            "h0": validation.gzsl_alpha0.h,
+            "alpha": chosen.alpha,
+            **vars(validation.gzsl),
         }
 
     def _write_down(self, seconds: float) -> None:

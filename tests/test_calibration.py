@@ -10,13 +10,20 @@ from hypothesis import strategies as st
 from clarel_tf.decision.alpha import alpha_grid, nearest_classes
 from clarel_tf.decision.embedded_splits import EmbeddedSplit
 from clarel_tf.decision.prototypes import Prototypes, own_class_distance
-from clarel_tf.decision.rule import RuleSettings
+from clarel_tf.decision.selected import NoneThreshold, Selected
 from clarel_tf.evaluation.gzsl import (
     alpha_curve,
     choose_alpha,
     gzsl_scores,
     harmonic_mean,
     per_class_accuracy,
+)
+from clarel_tf.evaluation.records import (
+    AlphaPoint,
+    GzslScores,
+    Selection,
+    ValidationScores,
+    ZslScores,
 )
 from clarel_tf.evaluation.selection import carry_over
 
@@ -68,10 +75,10 @@ def test_scores_and_choice_by_hand():
     assert scores(0.3)[:2] == pytest.approx((100, 50))
     assert scores(0.12).h == pytest.approx(80)  # 2 * 2/3 * 1 / (5/3) = 0.8
     curve = alpha_curve(seen, labels[0], unseen, labels[1])
-    assert curve[0] == {"alpha": 0.0, **scores(0.0)._asdict()}
+    assert curve[0] == AlphaPoint(0.0, **vars(scores(0.0)))
     assert 0.1 < choose_alpha(curve) <= 0.15
-    assert max(point["h"] for point in curve) == pytest.approx(80)
-    assert curve[-1]["s"] == 50 or curve[-1]["s"] == 0
+    assert max(point.h for point in curve) == pytest.approx(80)
+    assert curve[-1].s == 50 or curve[-1].s == 0
 
 
 @settings(max_examples=50)
@@ -84,7 +91,7 @@ def test_the_grid_finds_the_best_h_at_any_scale_of_the_distances(seed, scale):
         nearest_classes(scale * rng.uniform(1.0, 1.2, (30, 6)), classes, is_seen) for _ in labels
     ]
     curve = alpha_curve(sides[0], labels[0], sides[1], labels[1])
-    found = max(point["h"] for point in curve)
+    found = max(point.h for point in curve)
     # Brute force: just above and at every turning point.
     turning = np.concatenate([[0.0], *(side.turning_points() for side in sides)])
     every = np.concatenate([turning, turning * (1 + 1e-9) + 1e-12])
@@ -109,27 +116,55 @@ def test_harmonic_mean(u, s, h):
     assert harmonic_mean(u, s) == pytest.approx(h, abs=0.05)
 
 
+def selected_on_validation(**more: float) -> Selection:
+    """A selection whose scores do not matter, with a distance level of 10."""
+    scores = GzslScores(1.0, 1.0, 1.0)
+    validation = ValidationScores(
+        zsl=ZslScores(1.0),
+        gzsl=scores,
+        gzsl_alpha0=scores,
+        ausuc=1.0,
+        calibration_error_before=1.0,
+        calibration_error_after=1.0,
+    )
+    return Selection(
+        alpha=0.06,
+        temperature=0.5,
+        none_of_these=NoneThreshold(12.0, 80.0, 70.0),
+        distance_level=10.0,
+        validation=validation,
+        alpha_curve=[],
+        **more,
+    )
+
+
 def test_what_was_chosen_is_carried_over_by_hand():
-    none = {"distance": 12.0, "accepted": 80.0, "rejected": 70.0}
-    as_chosen = {"alpha": 0.06, "temperature": 0.5, "none_of_these": none}
-    as_chosen |= RuleSettings(0.5, 0.3)._asdict() | {"alpha_captions_alone": 0.03}
-    chosen = as_chosen | {"distance_level": 10.0}
-    assert carry_over(chosen, 30.0, "value") == as_chosen
+    selection = selected_on_validation(
+        head_evidence=0.5, discriminant_evidence=0.3, alpha_captions_alone=0.03
+    )
+    as_selected = Selected(
+        alpha=0.06,
+        temperature=0.5,
+        none_of_these=NoneThreshold(12.0, 80.0, 70.0),
+        head_evidence=0.5,
+        discriminant_evidence=0.3,
+        alpha_captions_alone=0.03,
+    )
+    assert carry_over(selection, 30.0, "value") == as_selected
     # A head start of 0.06 * 10 is 0.02 * 30, and the threshold lies 2 above the level of 30.
-    carried = carry_over(chosen, 30.0, "offset")
-    assert carried["alpha"] == pytest.approx(0.02)
-    assert carried["alpha_captions_alone"] == pytest.approx(0.01)
-    assert carried["none_of_these"] == {"distance": 32.0, "accepted": 80.0, "rejected": 70.0}
-    assert carried["temperature"] == 0.5
-    assert carry_over(chosen, 10.0, "offset") == as_chosen
+    carried = carry_over(selection, 30.0, "offset")
+    assert carried.alpha == pytest.approx(0.02)
+    assert carried.alpha_captions_alone == pytest.approx(0.01)
+    assert carried.none_of_these == NoneThreshold(32.0, 80.0, 70.0)
+    assert carried.temperature == 0.5
+    assert carry_over(selection, 10.0, "offset") == as_selected
 
 
 def test_what_a_run_chose_that_knew_captions_alone_is_carried_over():
-    none = {"distance": 12.0, "accepted": 80.0, "rejected": 70.0}
-    chosen = {"alpha": 0.06, "temperature": 0.5, "none_of_these": none, "distance_level": 10.0}
-    carried = carry_over(chosen, 30.0, "offset")
-    assert RuleSettings.of(carried).is_of_the_paper
-    assert carried["alpha_captions_alone"] == carried["alpha"]
+    selection = selected_on_validation()
+    carried = carry_over(selection, 30.0, "offset")
+    assert carried.rule.is_of_the_paper
+    assert carried.alpha_captions_alone == carried.alpha
 
 
 def test_distance_from_the_own_class_by_hand():

@@ -42,7 +42,7 @@ def flip_a_digit(path: Path) -> None:
     "name",
     [
         *("config.json", "data.json", "vocabulary.txt", "history.csv"),
-        *("validation/vocabulary.txt", "validation/calibration.json"),
+        *("validation/vocabulary.txt", "validation/selection.json"),
     ],
 )
 def test_a_digit_or_a_letter_that_changed_is_noticed_when_a_run_goes_on(
@@ -50,7 +50,7 @@ def test_a_digit_or_a_letter_that_changed_is_noticed_when_a_run_goes_on(
 ):
     (run_dir / "results.json").unlink()
     if name == "validation/vocabulary.txt":
-        (run_dir / "validation" / "calibration.json").unlink()
+        (run_dir / "validation" / "selection.json").unlink()
     if name.endswith("vocabulary.txt"):
         flip(run_dir / name, (run_dir / name).read_bytes().index(b"bird"))
     else:

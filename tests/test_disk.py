@@ -12,6 +12,7 @@ import pytest
 from clarel_tf.data.loading import get_builder, load_splits
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiments.experiment import run_experiment
+from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.models.saving import load_model
 from clarel_tf.serving.export import export_run
 from clarel_tf.serving.versions import MODELS, versions_of
@@ -79,7 +80,7 @@ def test_a_run_on_a_full_disk_goes_on_when_there_is_room(disk, finished_run, spl
 def test_an_export_to_a_full_disk_leaves_the_versions_that_were_there(disk, finished_run, splits):
     exports = disk.path / "models"
     model = load_model(finished_run / "model.keras")
-    results = json.loads((finished_run / "results.json").read_text())
+    results = RunFolder(finished_run).read_results()
     disk.resize("64m")
     assert export_run(model, splits, NAMES, results, exports) == 1
     used = sum(path.stat().st_size for path in exports.rglob("*"))

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from clarel_tf.errors import ClarelError
-from clarel_tf.evaluation.selection import calibrate
+from clarel_tf.evaluation.selection import select
 from clarel_tf.experiments.training_phase import build_model
 from clarel_tf.models.saving import load_model
 from clarel_tf.models.vocabulary import build_vocabulary
-from clarel_tf.reporting.statistics import mean_and_interval
+from clarel_tf.reporting.statistics import MeanAndInterval, mean_and_interval
 from tests.independent_check import measure
 from tests.programs import run_program
 
@@ -109,8 +109,8 @@ def test_alpha_is_never_chosen_on_test(splits, small_config):
     words = build_vocabulary(c for captions in support.captions for c in captions)
     model = build_model(small_config, words, support, 6)
     with pytest.raises(ClarelError, match="alpha must not be chosen on 'test_seen'"):
-        calibrate(model, splits["test_seen"], splits["test_unseen"], [support])
+        select(model, splits["test_seen"], splits["test_unseen"], [support])
 
 
 def test_a_single_run_has_no_interval():
-    assert mean_and_interval([3.0]) == {"mean": 3.0, "interval": None}
+    assert mean_and_interval([3.0]) == MeanAndInterval(3.0, None)

@@ -9,7 +9,7 @@ import pytest
 from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.decision.embedded_splits import EmbeddedSplit
 from clarel_tf.decision.prototypes import make_prototypes, means_without_own_captions
-from clarel_tf.decision.rule import RuleSettings
+from clarel_tf.decision.selected import RuleSettings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.zero_shot import embed_queries
 from clarel_tf.experiments.training_phase import build_model
@@ -141,8 +141,8 @@ def test_evaluation_equals_slow_loops(splits, small_config, alpha, leave_own_out
     evaluation = queries.evaluate(leave_own_out)
     zsl, u, s = slow_evaluation(model, seen, unseen, support, alpha, leave_own_out, settings)
     assert evaluation.zsl() == pytest.approx(zsl)
-    assert evaluation.gzsl(alpha)["u"] == pytest.approx(u)
-    assert evaluation.gzsl(alpha)["s"] == pytest.approx(s)
+    assert evaluation.gzsl(alpha).u == pytest.approx(u)
+    assert evaluation.gzsl(alpha).s == pytest.approx(s)
 
 
 def with_overlap(splits):

@@ -17,14 +17,15 @@ from tensorflow_serving.apis import prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from clarel_tf.data.loading import class_names, get_builder, load_splits
-from clarel_tf.decision.rule import RuleSettings
+from clarel_tf.decision.selected import NoneThreshold, Selected
 from clarel_tf.evaluation.gzsl import harmonic_mean, per_class_accuracy
 from clarel_tf.evaluation.zero_shot import embed_queries
+from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.models.distances import pairwise_distances_numpy
 from clarel_tf.models.saving import load_model
 from clarel_tf.reporting.results_table import results_table
 from clarel_tf.serving.export import write_saved_model
-from clarel_tf.serving.signatures import PrototypeClassifier, Selected
+from clarel_tf.serving.signatures import PrototypeClassifier
 from clarel_tf.storage.files import read_json
 from tests.independent_check import measure
 from tests.programs import ROOT, run_program
@@ -52,7 +53,7 @@ def exported(tmp_path_factory, repeated_demo):
         model,
         load_splits(builder),
         class_names(builder),
-        read_json(folder / "run/results.json"),
+        RunFolder(folder / "run").read_results(),
     )
 
 
@@ -132,13 +133,13 @@ def test_classifier_gives_exactly_the_results_of_the_run(exported, tmp_path):
         assert np.shape(answer["class_name"]) == (len(split), 5)
         assert (np.diff(answer["distance"], axis=1) >= 0).all()
         assert (np.sum(answer["probability"], axis=1) <= 1 + 1e-5).all()
-        limit = results["none_of_these"]["distance"]
+        limit = results.none_of_these.distance
         np.testing.assert_array_equal(
             answer["accepted"], np.array(answer["distance"])[:, 0] <= limit
         )
-    assert scores["u"] == pytest.approx(results["gzsl"]["u"], abs=1e-9)
-    assert scores["s"] == pytest.approx(results["gzsl"]["s"], abs=1e-9)
-    assert harmonic_mean(scores["u"], scores["s"]) == pytest.approx(results["gzsl"]["h"], abs=1e-9)
+    assert scores["u"] == pytest.approx(results.gzsl.u, abs=1e-9)
+    assert scores["s"] == pytest.approx(results.gzsl.s, abs=1e-9)
+    assert harmonic_mean(scores["u"], scores["s"]) == pytest.approx(results.gzsl.h, abs=1e-9)
 
 
 def test_a_plain_loop_over_the_embedders_gives_the_same_measures(exported):
@@ -152,15 +153,15 @@ def test_the_rule_of_the_paper_stands_beside_that_which_asks_more(exported):
     folder, model, splits, _, results = exported
     assert "captions alone" in results_table(results)
     rows = read_json(folder / "run/evaluation.json")["prototypes"]
-    assert RuleSettings.of(results) == (0.5, 0.35)
-    assert rows["all"]["gzsl"] == results["gzsl"]
-    assert rows["captions_alone"]["gzsl"] == results["gzsl_captions_alone"]
+    assert results.rule == (0.5, 0.35)
+    assert rows["all"]["gzsl"] == vars(results.gzsl)
+    assert rows["captions_alone"]["gzsl"] == vars(results.gzsl_captions_alone)
     seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
     by_captions = embed_queries(model, seen, unseen, [support]).evaluate()
     alpha = rows["captions_alone"]["alpha"]
-    assert rows["captions_alone"]["gzsl"] == pytest.approx(by_captions.gzsl(alpha))
+    assert rows["captions_alone"]["gzsl"] == pytest.approx(vars(by_captions.gzsl(alpha)))
     assert rows["captions_alone"]["gzsl_alpha0"] != rows["all"]["gzsl_alpha0"]
-    assert results["zsl_captions_alone"]["top1"] == pytest.approx(by_captions.zsl())
+    assert results.zsl_captions_alone.top1 == pytest.approx(by_captions.zsl())
 
 
 def caption_scatter_by_loop(model, splits):
@@ -192,7 +193,7 @@ def test_alpha_new_classes_and_prototypes_with_the_request(exported, tmp_path):
     features = splits["test_unseen"].image_features[:7]
     sentences = ["a red bird", "a tiny crimson animal", "a large blue bird"]
     kinds = ["cardinal", "cardinal", "jay"]
-    alphas = np.full(7, results["alpha"], np.float32)
+    alphas = np.full(7, results.alpha, np.float32)
     path = folder / "models/prototype_classifier/1"
     plain, with_alpha, huge, new, prototypes = ask_cpp(
         path,
@@ -221,7 +222,7 @@ def test_alpha_new_classes_and_prototypes_with_the_request(exported, tmp_path):
     distances = pairwise_distances_numpy(images, expected)
     excess = caption_scatter_by_loop(model, splits) / np.array([2, 1])
     seen, new_kinds, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
-    queries = embed_queries(model, seen, new_kinds, [support], RuleSettings.of(results))
+    queries = embed_queries(model, seen, new_kinds, [support], results.rule)
     said = queries.rule.discriminants
     corrected = np.sqrt(np.maximum(distances**2 - excess, 1e-12))
     corrected -= taken_off(said, images, expected, excess)
@@ -267,7 +268,7 @@ def test_a_classifier_that_looks_at_blocks_of_classes_gives_the_same_answers(exp
             prototypes,
             names,
             np.arange(23) % 3 > 0,
-            Selected(0.1, 0.7, 9.0),
+            Selected(alpha=0.1, temperature=0.7, none_of_these=NoneThreshold(9.0, 0.0, 0.0)),
             k=5,
             block=block,
         )

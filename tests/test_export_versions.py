@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from clarel_tf.errors import ClarelError
+from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.models.saving import load_model
 from clarel_tf.serving.client import ServingClient, ServingError, connect
 from clarel_tf.serving.export import export_run, write_saved_model
@@ -25,7 +26,6 @@ from clarel_tf.serving.versions import (
     versions_of,
 )
 from clarel_tf.storage import ownership
-from clarel_tf.storage.files import read_json
 from tests.conftest import NAMES
 from tests.model_server import serve
 from tests.programs import run_program
@@ -100,8 +100,11 @@ def test_what_a_killed_export_left_is_put_aside_by_the_next(
     for version, models in ((2, MODELS[:1]), (3, MODELS[:2])):
         for model in models:
             shutil.copytree(exports / model / "1", exports / model / str(version))
-    model, results = load_model(finished_run / "model.keras"), finished_run / "results.json"
-    assert export_run(model, splits, NAMES, read_json(results), exports) == 4
+    model, results = (
+        load_model(finished_run / "model.keras"),
+        RunFolder(finished_run).read_results(),
+    )
+    assert export_run(model, splits, NAMES, results, exports) == 4
     assert all_versions(exports) == [{1, 4}] * 3
     # Out of a server's sight, but nothing is deleted.
     assert (exports / "image_embedder" / "2.incomplete" / "saved_model.pb").exists()
@@ -172,8 +175,11 @@ def test_the_models_of_an_export_carry_its_id(exported_run, finished_run, splits
         signatures = loaded[model].signatures
         (alone,) = signatures["serving_default"](**inputs).values()
         np.testing.assert_array_equal(alone, signatures[EMBED_WITH_ID](**inputs)["embedding"])
-    model, results = load_model(finished_run / "model.keras"), finished_run / "results.json"
-    export_run(model, splits, NAMES, read_json(results), tmp_path / "again")
+    model, results = (
+        load_model(finished_run / "model.keras"),
+        RunFolder(finished_run).read_results(),
+    )
+    export_run(model, splits, NAMES, results, tmp_path / "again")
     again = tf.saved_model.load(str(tmp_path / "again" / "text_embedder" / "1"))
     answer = again.signatures[EMBED_WITH_ID](text=tf.constant(["a"]))
     assert answer["export_id"].numpy()[0] not in ids

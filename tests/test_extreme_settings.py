@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from clarel_tf.config import Config, settings
-from clarel_tf.decision.rule import RuleSettings
+from clarel_tf.decision.selected import RuleSettings
 from clarel_tf.errors import ClarelError
-from clarel_tf.evaluation.selection import calibrate, validation_scores
+from clarel_tf.evaluation.selection import select, validation_scores
 from clarel_tf.experiments.experiment import run_experiment
 from clarel_tf.models.saving import load_model
 from clarel_tf.storage.files import read_json
@@ -69,7 +69,7 @@ def test_extreme_evidence(model, splits, head, discriminants):
     seen = dataclasses.replace(splits["test_seen"], name="seen")
     unseen = dataclasses.replace(splits["test_unseen"], name="unseen")
     rule = RuleSettings(head, discriminants)
-    for judge in (calibrate, validation_scores):
+    for judge in (select, validation_scores):
         found = judge(model, seen, unseen, [splits["trainval"]], rule)
         assert np.isfinite(all_numbers(found)).all()
 

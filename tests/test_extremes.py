@@ -40,10 +40,10 @@ def least_splits() -> dict[str, Split]:
 def test_one_class_one_caption_and_nothing_that_differs(tmp_path, small_config):
     config = small_config.override({"batch_size": 2, "steps": 3})
     results = run_experiment(config, least_splits(), tmp_path / "run")
-    numbers = all_numbers(results)
+    numbers = all_numbers(dataclasses.asdict(results))
     assert len(numbers) > 20 and np.isfinite(numbers).all()
     # All classes are equally near, and in ties the wrong one counts as nearer.
-    assert results["gzsl"]["h"] == 0 and results["zsl"]["top1"] == 100
+    assert results.gzsl.h == 0 and results.zsl.top1 == 100
 
 
 @pytest.mark.slow
@@ -59,7 +59,7 @@ def test_huge_and_tiny_features(tmp_path, splits, small_config, scale):
     except ClarelError as error:
         assert "step 1" in str(error) or "no finite embedding" in str(error)
     else:
-        assert np.isfinite(all_numbers(results)).all()
+        assert np.isfinite(all_numbers(dataclasses.asdict(results))).all()
 
 
 def test_a_batch_that_is_larger_than_the_split_is_refused(tmp_path, splits, small_config):

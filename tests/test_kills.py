@@ -69,7 +69,7 @@ class Watch:
             return "checkpoint writing"
         if self.has_changed("evaluation.json"):
             return "results"
-        is_calibrated = (self.run_dir / "validation" / "calibration.json").exists()
+        is_calibrated = (self.run_dir / "validation" / "selection.json").exists()
         folder = self.run_dir if is_calibrated else self.run_dir / "validation"
         if (folder / "checkpoints" / last).exists():
             return "evaluation"
@@ -157,7 +157,7 @@ def test_training_killed_over_and_over_ends_like_an_unbroken_run(tmp_path):
         assert landed[phase], landed
     for name in (
         *("results.json", "evaluation.json", "report.html", "vocabulary.txt"),
-        *("validation/calibration.json", "validation/vocabulary.txt"),
+        *("validation/selection.json", "validation/vocabulary.txt"),
     ):
         assert (run_dir / name).read_bytes() == (reference / name).read_bytes(), name
     assert "damaged" not in log.read_text() and "Traceback" not in log.read_text()

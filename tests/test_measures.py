@@ -164,8 +164,8 @@ def test_with_all_captions_the_draws_equal_the_prototypes():
     queries = queries_from(*embedded)
     np.testing.assert_allclose(draws.prototypes(1, 5), queries.prototypes.means(), atol=1e-6)
     last = draws.curve(queries, 0.1)[-1]
-    assert last["h"] == pytest.approx(queries.evaluate().gzsl(0.1)["h"])
-    assert last["h_std"] == pytest.approx(0.0, abs=1e-9)
+    assert last.h == pytest.approx(queries.evaluate().gzsl(0.1).h)
+    assert last.h_std == pytest.approx(0.0, abs=1e-9)
 
 
 def make_distances(seed=0, images=400, classes=6, scale=5.0):

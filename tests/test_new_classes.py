@@ -95,5 +95,5 @@ def test_equals_a_loop_that_takes_classes_out_one_by_one(seed, scatter):
                     taken += takes
             shares.append(own_hits / own_images)
             hits += own_hits
-        assert point["accuracy"] == pytest.approx(100 * np.mean(shares))
-        assert point["precision"] == pytest.approx(100 * hits / max(1, taken))
+        assert point.accuracy == pytest.approx(100 * np.mean(shares))
+        assert point.precision == pytest.approx(100 * hits / max(1, taken))

@@ -89,10 +89,10 @@ def small_model(splits, config, vocabulary=("a", "red", "bird"), num_classes=6) 
 
 def test_a_run_learns_with_them(run, config, splits):
     folder, results = run
-    assert results["gzsl"]["s"] > 50  # of six classes
+    assert results.gzsl.s > 50  # of six classes
     model = load_model(folder / "model.keras")
     assert type(model.text_tower) is BagOfWords
-    assert results["word_vectors"]["words"] == len(model.text_tower.vocabulary)
+    assert results.word_vectors.words == len(model.text_tower.vocabulary)
     assert run_experiment(config, splits, folder, NAMES, make_towers=make_towers) == results
     with pytest.raises(ClarelError, match="make_towers=make_towers, now it is None"):
         run_experiment(config, splits, folder, NAMES)

@@ -229,11 +229,11 @@ def test_the_advice_of_the_messages_loses_no_model(tmp_path, splits, small_confi
     assert (run / "results.json").read_bytes() == results
     assert (run / "history.csv").stat().st_mtime_ns == history  # nothing was trained
     # The same with the calibration, which is made again with the model of the first phase.
-    calibration = run / "validation" / "calibration.json"
+    calibration = run / "validation" / "selection.json"
     good = calibration.read_bytes()
     calibration.write_bytes(good.replace(b"0", b"1", 1))
     (run / "results.json").unlink()
-    with pytest.raises(ClarelError, match=r"calibration\.json is damaged .* delete it"):
+    with pytest.raises(ClarelError, match=r"selection\.json is damaged .* delete it"):
         run_experiment(small_config, splits, run, NAMES)
     calibration.unlink()
     run_experiment(small_config, splits, run, NAMES)
@@ -280,7 +280,7 @@ def test_evaluation_writes_into_no_folder_of_somebody_else(tmp_path):
 
 def export(finished_run: Path, splits, folder: Path) -> int:
     model = load_model(finished_run / "model.keras")
-    return export_run(model, splits, NAMES, read_json(finished_run / "results.json"), folder)
+    return export_run(model, splits, NAMES, RunFolder(finished_run).read_results(), folder)
 
 
 def test_an_export_leaves_what_a_person_put_beside_it(

@@ -1,5 +1,6 @@
 """The report in a real browser: it loads, nothing complains, figures are there, text is text."""
 
+import dataclasses
 import functools
 import html.parser
 import os
@@ -10,9 +11,12 @@ import subprocess
 import pytest
 
 from clarel_tf.data.split import Split
+from clarel_tf.evaluation.records import Measures
 from clarel_tf.experiments.experiment import run_experiment
+from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.reporting.run_report import report_page
 from clarel_tf.storage.files import read_json
+from clarel_tf.storage.records import from_json
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed")
@@ -118,21 +122,22 @@ def test_figures_and_numbers_stand_in_the_page(run_dir):
     assert shown[0] == right and 6 <= sum(shown) <= 8 and max(shown) <= 6
 
 
+def records(run_dir):
+    path = run_dir / "evaluation.json"
+    return RunFolder(run_dir).read_results(), from_json(Measures, read_json(path), path)
+
+
 def test_the_papers_figures_stand_beside_those_of_cub(run_dir):
-    results, evaluation = (
-        read_json(run_dir / f"{name}.json") for name in ("results", "evaluation")
-    )
-    page = report_page({**results, "dataset": "cub"}, evaluation, run_dir)
+    results, measures = records(run_dir)
+    page = report_page(dataclasses.replace(results, dataset="cub"), measures, run_dir)
     assert "paper, alpha chosen" in page and ">55.8<" in page
     assert "ResNet-101" in page
-    assert "paper, alpha" not in report_page(results, evaluation, run_dir)
+    assert "paper, alpha" not in report_page(results, measures, run_dir)
 
 
 def test_the_same_run_gives_the_same_page(run_dir):
-    results, evaluation = (
-        read_json(run_dir / f"{name}.json") for name in ("results", "evaluation")
-    )
-    page = functools.partial(report_page, results, evaluation, run_dir)
+    results, measures = records(run_dir)
+    page = functools.partial(report_page, results, measures, run_dir)
     assert page() == page() == (run_dir / "report.html").read_text(encoding="utf-8")
 
 

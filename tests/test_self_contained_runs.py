@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from clarel_tf.errors import ClarelError
+from clarel_tf.evaluation.records import Measures
 from clarel_tf.experiments.experiment import run_experiment, run_validation
 from clarel_tf.experiments.kept_vectors import keep_vectors, read_kept_vectors
 from clarel_tf.experiments.reevaluation import evaluate_run
 from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.storage.files import read_json
+from clarel_tf.storage.records import from_json
 from clarel_tf.storage.word_vectors import load_word_vectors
 from tests.conftest import NAMES
 from tests.programs import SMALL_MODEL, run_program
@@ -53,16 +55,18 @@ def test_a_run_goes_on_and_is_evaluated_without_its_vector_file(tmp_path, splits
     assert run_experiment(config, splits, tmp_path / "run", NAMES) == whole
     evaluation = read_json(tmp_path / "run" / "evaluation.json")
     folder = RunFolder(tmp_path / "run")
-    assert evaluate_run(folder, config, splits, NAMES, config.seed)[1] == evaluation
+    assert evaluate_run(folder, config, splits, NAMES, config.seed)[1] == from_json(
+        Measures, evaluation, "evaluation.json"
+    )
     # So it is where the run was killed before its first checkpoint.
     shutil.copytree(tmp_path / "run", tmp_path / "early")
     for path in (tmp_path / "early").rglob("*"):
-        if path.name in ("results.json", "model.keras", "calibration.json", "checkpoints"):
+        if path.name in ("results.json", "model.keras", "selection.json", "checkpoints"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     assert run_experiment(config, splits, tmp_path / "early", NAMES) == whole
     # Where the file is now may be said, and it is compared.
     moved = config.override({"word_vectors": str(tmp_path / "moved.txt")})
-    assert run_experiment(moved, splits, tmp_path / "run", NAMES)["zsl"] == whole["zsl"]
+    assert run_experiment(moved, splits, tmp_path / "run", NAMES).zsl == whole.zsl
     write_vectors(tmp_path / "moved.txt", seed=1)
     with pytest.raises(ClarelError, match="the word-vector file is not what"):
         run_experiment(moved, splits, tmp_path / "run", NAMES)

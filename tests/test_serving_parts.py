@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2
 
+from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.experiments.training_phase import build_model
 from clarel_tf.models.vocabulary import build_vocabulary
 from clarel_tf.serving.client import ServingError, connect
 from clarel_tf.serving.export import export_run
-from clarel_tf.storage.files import read_json
 from tests.conftest import NAMES
 from tests.hostile_servers import answering, grpc_answering, response
 from tests.model_server import serve
@@ -27,7 +27,7 @@ def wide(finished_run, splits, small_config, tmp_path_factory):
     config = small_config.override({"embedding_size": 4096})
     model = build_model(config, words, support, num_classes=6)
     folder = tmp_path_factory.mktemp("wide")
-    export_run(model, splits, NAMES, read_json(finished_run / "results.json"), folder, k=3)
+    export_run(model, splits, NAMES, RunFolder(finished_run).read_results(), folder, k=3)
     with serve(folder) as (rest, by_grpc):
         yield model, {"rest": rest, "grpc": by_grpc}
     shutil.rmtree(folder)

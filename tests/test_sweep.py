@@ -15,6 +15,7 @@ from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiments.experiment import run_experiment, run_validation
 from clarel_tf.experiments.sweep import collect, grid_configs, parse_grid, remove_figures
+from clarel_tf.reporting.statistics import MeanAndInterval
 from clarel_tf.reporting.sweep_report import ablation_table, averaged, settings_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,8 +70,8 @@ def test_impossible_values_are_named():
 def test_seeds_are_averaged():
     rows = [row(40.0, kappa=0.5), row(44.0, kappa=0.5), row(10.0, kappa=1.0)]
     first, second = averaged(rows, ["kappa"])
-    assert (first["runs"], first["h"]["mean"]) == (2, 42.0)
-    assert second["h"] == {"mean": 10.0, "interval": None}
+    assert (first["runs"], first["h"].mean) == (2, 42.0)
+    assert second["h"] == MeanAndInterval(10.0, None)
 
 
 def test_gains_are_those_of_runs_with_the_same_classes():
@@ -83,8 +84,8 @@ def test_gains_are_those_of_runs_with_the_same_classes():
     rows.append(row(90.0, kappa=0.25, seed=1, class_division=1))  # nothing to compare it with
     _, gained = averaged(rows, ["kappa"])
     # 1.2 and 0.8: mean 1.0, standard deviation 0.2828; t(0.975, 1) = 12.706 over the root of 2.
-    assert gained["h_gain"]["mean"] == pytest.approx(1.0)
-    assert gained["h_gain"]["interval"] == pytest.approx(12.7062 * 0.282843 / 2**0.5, rel=1e-4)
+    assert gained["h_gain"].mean == pytest.approx(1.0)
+    assert gained["h_gain"].interval == pytest.approx(12.7062 * 0.282843 / 2**0.5, rel=1e-4)
     assert "| 0.25 | 3 |" in settings_table(rows, ["kappa"])
     assert settings_table(rows, ["kappa"]).splitlines()[3].endswith("| 1.0 ± 2.5 |")
 
@@ -103,7 +104,7 @@ def test_a_look_at_validation_tests_nothing_and_the_run_goes_on_from_there(
     configs, grid = {"run": small_config}, {"kappa": [small_config.loss.kappa]}
     assert collect(tmp_path, configs, grid) == []  # no results yet
     (row,) = collect(tmp_path, configs, grid, validation_only=True)
-    assert row["splits"] == "validation" and row["h"] == chosen["validation"]["gzsl"]["h"]
+    assert row["splits"] == "validation" and row["h"] == chosen.validation.gzsl.h
     # By hand: one run has no interval, and gains nothing on itself.
     table = settings_table([row], ["kappa"]).splitlines()
     measures = [*(row[name] for name in ("zsl", "h0", "h", "ausuc")), 0.0]
@@ -112,9 +113,9 @@ def test_a_look_at_validation_tests_nothing_and_the_run_goes_on_from_there(
     trained = (tmp_path / "run" / "validation" / "model.keras").stat().st_mtime_ns
     results = run_experiment(small_config, splits, tmp_path / "run")
     assert (tmp_path / "run" / "validation" / "model.keras").stat().st_mtime_ns == trained
-    assert results["alpha_on_validation"] == chosen["alpha"]
+    assert results.alpha_on_validation == chosen.alpha
     (row,) = collect(tmp_path, configs, grid)
-    assert row["splits"] == "test" and row["h"] == results["gzsl"]["h"]
+    assert row["splits"] == "test" and row["h"] == results.gzsl.h
 
 
 @pytest.mark.slow

@@ -96,7 +96,7 @@ def without_time(rows: list[dict[str, float]]) -> list[dict[str, float]]:
 def test_the_curve_ends_where_the_calibration_is(finished):
     """Two captions of each image make the prototypes of the curve: near it, not the same."""
     last = validation_curve(finished[0])[-1]
-    chosen = json.loads((finished[0] / "validation" / "calibration.json").read_text())
+    chosen = json.loads((finished[0] / "validation" / "selection.json").read_text())
     assert last["zsl"] == pytest.approx(chosen["validation"]["zsl"]["top1"], abs=10)
     assert last["h"] == pytest.approx(2 * last["u"] * last["s"] / (last["u"] + last["s"]), abs=1e-3)
     assert last["h"] >= last["h0"]
@@ -143,7 +143,7 @@ def test_killed_and_started_again_it_ends_the_same(finished, data_dir, tmp_path)
     assert "going on after step" in done.stdout
     for name in (
         "results.json",
-        "validation/calibration.json",
+        "validation/selection.json",
         "evaluation.json",
         "report.html",
         "vocabulary.txt",

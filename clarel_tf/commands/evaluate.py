@@ -24,8 +24,8 @@ def main() -> None:
     from clarel_tf.reporting.results_table import evaluation_table
 
     seed = config.seed if flags.FLAGS.seed is None else flags.FLAGS.seed
-    results, evaluation = evaluate_run(folder, config, splits, class_names(builder), seed)
-    print(evaluation_table(results, evaluation))
+    results, measures = evaluate_run(folder, config, splits, class_names(builder), seed)
+    print(evaluation_table(results, measures))
     print(f"\nWritten: {folder.evaluation_path} and {folder.report_path}")
 
 

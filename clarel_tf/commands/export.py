@@ -46,7 +46,7 @@ def main() -> None:
     from clarel_tf.models.open_vocabulary import with_all_words
     from clarel_tf.models.saving import load_model
     from clarel_tf.serving.export import export_run
-    from clarel_tf.storage.files import file_fingerprint, read_json
+    from clarel_tf.storage.files import file_fingerprint
 
     if gallery and gallery not in splits:
         raise ClarelError(f"--gallery_split={gallery} is not one of {', '.join(splits)}")
@@ -65,7 +65,7 @@ def main() -> None:
         model,
         splits,
         names,
-        read_json(folder.results_path),
+        folder.read_results(),
         flags.FLAGS.export_dir,
         k=flags.FLAGS.k,
         gallery_split=gallery,

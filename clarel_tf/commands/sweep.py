@@ -118,7 +118,7 @@ def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
         group = ", ".join(f"{key.rstrip('_')}={row[key]}" for key in keys) or "all runs"
         outcome = sweep.read_outcome(sweep_dir / row["run"], flags.FLAGS.validation_only)
         assert outcome is not None  # or the run would have no row
-        curves.setdefault(group, []).append(outcome["alpha_curve"])
+        curves.setdefault(group, []).append(outcome.alpha_curve)
     save_png(alpha_band_figure(curves), sweep_dir / "alpha.png")
     drawn = ["alpha.png"]
     for key in keys:

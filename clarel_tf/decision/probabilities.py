@@ -10,6 +10,7 @@ import numpy as np
 import scipy.optimize
 
 from clarel_tf.decision.rule import rescaled
+from clarel_tf.decision.selected import NoneThreshold
 
 
 class ValidationDistances(NamedTuple):
@@ -63,20 +64,6 @@ def fit_temperature(validation: ValidationDistances) -> float:
         method="bounded",
     )
     return float(np.exp(found.x))
-
-
-class NoneThreshold(NamedTuple):
-    """An image whose best class is farther away than `distance` belongs to none of the classes.
-
-    Attributes:
-      distance: the threshold on d_alpha.
-      accepted: percent of images with their class on offer that pass it.
-      rejected: percent of images without their class on offer that do not.
-    """
-
-    distance: float
-    accepted: float
-    rejected: float
 
 
 def fit_none_threshold(validation: ValidationDistances) -> NoneThreshold:

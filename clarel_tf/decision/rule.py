@@ -15,7 +15,6 @@ Evaluation calls these functions on blocks of images, and export puts them into 
 arrays, tensors and variables alike.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -24,28 +23,6 @@ import tensorflow as tf
 
 from clarel_tf.decision.discriminants import Discriminants, stored
 from clarel_tf.models.distances import EPSILON, distances_to_true_means, pairwise_distances
-
-
-class RuleSettings(NamedTuple):
-    """The settings of these names; as they are by default, the rule is that of the paper.
-
-    Attributes:
-      head_evidence: weight of the image head's log-probabilities, in units of distance.
-      discriminant_evidence: of the discriminants, as a share of how distances vary.
-    """
-
-    head_evidence: float = 0.0
-    discriminant_evidence: float = 0.0
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> "RuleSettings":
-        """From a config or results; a run that is older than a setting did without it."""
-        return cls(**{name: values[name] for name in cls._fields if name in values})
-
-    @property
-    def is_of_the_paper(self) -> bool:
-        """True if the distances to the prototypes alone decide."""
-        return self == RuleSettings()
 
 
 class Classes(NamedTuple):

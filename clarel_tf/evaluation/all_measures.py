@@ -1,7 +1,6 @@
 """Every measure of a trained model on the test splits, in one pass over the captions."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -9,10 +8,19 @@ from clarel_tf.data.split import Split
 from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.decision.embedded_splits import embed_split
 from clarel_tf.decision.prototypes import CaptionScatter, own_class_distance
-from clarel_tf.decision.rule import RuleSettings
 from clarel_tf.evaluation.caption_draws import CaptionDraws
-from clarel_tf.evaluation.gzsl import area_under, seen_unseen_curve
+from clarel_tf.evaluation.gzsl import seen_unseen_curve
 from clarel_tf.evaluation.new_classes import SENTENCE_COUNTS, new_class_curve
+from clarel_tf.evaluation.records import (
+    AveragePrecision,
+    Confusion,
+    Example,
+    ExampleCaption,
+    Measures,
+    ScoresAtAlpha,
+    SeenUnseenCurve,
+    Selection,
+)
 from clarel_tf.evaluation.retrieval import (
     NearestCaptions,
     RetrievalRecall,
@@ -31,16 +39,16 @@ _EXAMPLES_OF_EACH_KIND = 6
 def evaluate_fully(
     model: Embedder,
     splits: dict[str, Split],
-    calibration: dict[str, Any],
+    selection: Selection,
     class_names: Sequence[str],
     seed: int = 0,
     alpha_transfer: str = "value",
     stored: ClassStore | None = None,
-) -> tuple[dict[str, Any], ClassStore]:
-    """All measures, in percent unless their name says otherwise, and what the rule used.
+) -> tuple[Measures, ClassStore]:
+    """All measures, and what the rule used.
 
     Args:
-      calibration: what `calibrate` chose on validation data.
+      selection: what `select` gave on validation data.
       alpha_transfer: how that is carried over to this model (`carry_over`).
       seed: of the caption draws and the examples.
       stored: what an earlier evaluation of this model gave.
@@ -66,12 +74,10 @@ def evaluate_fully(
         embed_split(model, unseen, [draws, few, scatter, recalls[unseen.name], nearest]),
         embed_split(model, support, [draws, few, scatter]),
     ]
-    queries = queries_from(
-        *embedded, model=model, settings=RuleSettings.of(calibration), stored=stored
-    )
+    queries = queries_from(*embedded, model=model, settings=selection.rule, stored=stored)
     level = own_class_distance(embedded[2:], queries.prototypes)
-    chosen = carry_over(calibration, level, alpha_transfer)
-    alpha = chosen["alpha"]
+    selected = carry_over(selection, level, alpha_transfer)
+    alpha = selected.alpha
     evaluation = queries.evaluate()
     u, s = seen_unseen_curve(*evaluation)
     predicted = evaluation.unseen_images.predict(alpha)
@@ -82,65 +88,52 @@ def evaluate_fully(
         scatter.result(queries.prototypes),
         queries.rule.discriminants,
     )
-    measures = {
-        "chosen": chosen,
-        "prototypes": {
-            "all": _scores(evaluation, alpha),
-            "leave_own_out": _scores(queries.evaluate(leave_own_out=True), alpha),
-            **_by_captions_alone(queries, chosen["alpha_captions_alone"]),
-        },
-        "ap_at_50": _precision(queries),
-        "retrieval": {name: recall.result() for name, recall in recalls.items()},
-        "calibration": calibration_errors(
-            rescaled_distances(queries, alpha), chosen["temperature"]
-        ),
-        "captions_curve": draws.curve(queries, alpha),
-        "new_class_curve": new_class_curve(few, queries, alpha, classes_used.caption_scatter),
-        "seen_unseen_curve": _thinned(u, s),
-        "confusions": [
-            {"true": class_names[true], "predicted": class_names[given], "percent": percent}
+    rows = {
+        "all": _scores(evaluation, alpha),
+        "leave_own_out": _scores(queries.evaluate(leave_own_out=True), alpha),
+    }
+    if not queries.rule.is_of_the_paper and selected.alpha_captions_alone is not None:
+        by_captions = queries.captions_alone().evaluate()
+        rows["captions_alone"] = _scores(by_captions, selected.alpha_captions_alone)
+    measures = Measures(
+        selected=selected,
+        prototypes=rows,
+        ap_at_50=_precision(queries),
+        retrieval={name: recall.result() for name, recall in recalls.items()},
+        calibration=calibration_errors(rescaled_distances(queries, alpha), selected.temperature),
+        captions_curve=draws.curve(queries, alpha),
+        new_class_curve=new_class_curve(few, queries, alpha, classes_used.caption_scatter),
+        seen_unseen_curve=_thinned(u, s),
+        confusions=[
+            Confusion(class_names[true], class_names[given], percent)
             for true, given, percent in confusions(predicted, unseen.labels)
         ],
-        "examples": _examples(unseen, asked, nearest, predicted, class_names),
-    }
+        examples=_examples(unseen, asked, nearest, predicted, class_names),
+    )
     return measures, classes_used
 
 
-def _by_captions_alone(queries: EmbeddedQueries, alpha: float) -> dict[str, Any]:
-    """The rule of the paper beside the other, where more than captions was asked."""
-    if queries.rule.is_of_the_paper:
-        return {}
-    return {"captions_alone": _scores(queries.captions_alone().evaluate(), alpha)}
+def _scores(evaluation: Evaluation, alpha: float) -> ScoresAtAlpha:
+    return ScoresAtAlpha(alpha=alpha, **vars(evaluation.scores(alpha)))
 
 
-def _scores(evaluation: Evaluation, alpha: float) -> dict[str, Any]:
-    return {
-        "alpha": alpha,
-        "zsl": {"top1": evaluation.zsl()},
-        "gzsl": evaluation.gzsl(alpha),
-        "gzsl_alpha0": evaluation.gzsl(0.0),
-        "ausuc": area_under(*seen_unseen_curve(*evaluation)),
-    }
-
-
-def _precision(queries: EmbeddedQueries) -> dict[str, float]:
-    """AP@50 of the unseen classes among their own images, and of all classes among all images."""
+def _precision(queries: EmbeddedQueries) -> AveragePrecision:
     means, classes = queries.prototypes.means(), queries.prototypes.classes
     unseen = ~queries.is_seen
     images = np.concatenate([queries.seen.images, queries.unseen.images])
     labels = np.concatenate([queries.seen.labels, queries.unseen.labels])
-    return {
-        "unseen": average_precision_at(
+    return AveragePrecision(
+        unseen=average_precision_at(
             queries.unseen.images, queries.unseen.labels, means[unseen], classes[unseen]
         ),
-        "all": average_precision_at(images, labels, means, classes),
-    }
+        all=average_precision_at(images, labels, means, classes),
+    )
 
 
-def _thinned(u: np.ndarray, s: np.ndarray) -> dict[str, list[float]]:
+def _thinned(u: np.ndarray, s: np.ndarray) -> SeenUnseenCurve:
     """The curve with as many points as a plot can show; both ends are kept."""
     index = np.unique(np.linspace(0, len(u) - 1, _CURVE_POINTS).round().astype(int))
-    return {"u": u[index].tolist(), "s": s[index].tolist()}
+    return SeenUnseenCurve(u[index].tolist(), s[index].tolist())
 
 
 def _examples(
@@ -149,7 +142,7 @@ def _examples(
     nearest: NearestCaptions,
     predicted: np.ndarray,
     class_names: Sequence[str],
-) -> list[dict[str, Any]]:
+) -> list[Example]:
     """A few images with the captions nearest to them: rightly and wrongly classified ones."""
     owners = [(i, caption) for i, own in enumerate(split.captions) for caption in own]
     examples = []
@@ -159,19 +152,19 @@ def _examples(
             image = chosen[position]
             found = [owners[caption] for caption in nearest.captions[position] if caption >= 0]
             examples.append(
-                {
-                    "image_id": str(split.image_ids[image]),
-                    "class": class_names[split.labels[image]],
-                    "predicted": class_names[predicted[image]],
-                    "right": bool(wanted),
-                    "captions": [
-                        {
-                            "text": caption.decode("utf-8", "replace"),
-                            "class": class_names[split.labels[owner]],
-                            "own": bool(owner == image),
-                        }
+                Example(
+                    str(split.image_ids[image]),
+                    class_names[split.labels[image]],
+                    class_names[predicted[image]],
+                    bool(wanted),
+                    [
+                        ExampleCaption(
+                            caption.decode("utf-8", "replace"),
+                            class_names[split.labels[owner]],
+                            bool(owner == image),
+                        )
                         for owner, caption in found
                     ],
-                }
+                )
             )
     return examples

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from clarel_tf.evaluation.records import CaptionsPoint
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries
 
 CAPTION_COUNTS = (10, 50, 100, 200, 400, 1000)
@@ -67,20 +68,21 @@ class CaptionDraws:
         """int [C]: captions in each of these prototypes."""
         return np.minimum(self._available, self.counts[count_index])
 
-    def curve(self, queries: EmbeddedQueries, alpha: float) -> list[dict[str, float]]:
+    def curve(self, queries: EmbeddedQueries, alpha: float) -> list[CaptionsPoint]:
         """Mean and standard deviation over the draws of ZSL, u, s and H, for each number."""
         curve = []
         for index, count in enumerate(self.counts):
             scores: dict[str, list[float]] = {"zsl": [], "u": [], "s": [], "h": []}
             for draw in range(self.draws):
                 evaluation = queries.evaluate_with(self.prototypes(draw, index))
-                for name, value in {"zsl": evaluation.zsl(), **evaluation.gzsl(alpha)}.items():
+                for name, value in vars(evaluation.gzsl(alpha)).items():
                     scores[name].append(value)
-            point: dict[str, float] = {"captions": count}
+                scores["zsl"].append(evaluation.zsl())
+            point: dict[str, float] = {}
             for name, values in scores.items():
                 point[name] = float(np.mean(values))
                 point[f"{name}_std"] = float(np.std(values, ddof=1)) if self.draws > 1 else 0.0
-            curve.append(point)
+            curve.append(CaptionsPoint(count, **point))
         return curve
 
 

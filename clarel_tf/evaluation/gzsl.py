@@ -1,10 +1,9 @@
 """Generalised zero-shot accuracy: u, s and H, and their curves over alpha (AUSUC)."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from clarel_tf.decision.alpha import NearestClasses, alpha_grid
+from clarel_tf.evaluation.records import AlphaPoint, GzslScores
 
 
 def per_class_accuracy(predicted: np.ndarray, labels: np.ndarray) -> float:
@@ -22,14 +21,6 @@ def per_class_accuracy(predicted: np.ndarray, labels: np.ndarray) -> float:
 def harmonic_mean(u: float, s: float) -> float:
     """2us / (u + s); 0 when both are 0."""
     return 2.0 * u * s / (u + s) if u + s > 0 else 0.0
-
-
-class GzslScores(NamedTuple):
-    """Generalised zero-shot accuracies in percent: unseen, seen, and their harmonic mean."""
-
-    u: float
-    s: float
-    h: float
 
 
 def gzsl_scores(
@@ -50,18 +41,18 @@ def alpha_curve(
     seen_labels: np.ndarray,
     unseen_images: NearestClasses,
     unseen_labels: np.ndarray,
-) -> list[dict[str, float]]:
+) -> list[AlphaPoint]:
     """u, s and H for every alpha of the grid."""
     curve = []
     for alpha in alpha_grid(seen_images, unseen_images):
         scores = gzsl_scores(seen_images, seen_labels, unseen_images, unseen_labels, alpha)
-        curve.append({"alpha": float(alpha), **scores._asdict()})
+        curve.append(AlphaPoint(float(alpha), scores.u, scores.s, scores.h))
     return curve
 
 
-def choose_alpha(curve: list[dict[str, float]]) -> float:
+def choose_alpha(curve: list[AlphaPoint]) -> float:
     """The alpha with the highest H; the smallest of them if several share it."""
-    return max(curve, key=lambda point: (point["h"], -point["alpha"]))["alpha"]
+    return max(curve, key=lambda point: (point.h, -point.alpha)).alpha
 
 
 def seen_unseen_curve(

@@ -12,6 +12,7 @@ import tensorflow as tf
 from clarel_tf.decision.blocks import on_blocks
 from clarel_tf.decision.rule import rescaled
 from clarel_tf.evaluation.caption_draws import CaptionDraws
+from clarel_tf.evaluation.records import NewClassPoint
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries
 
 SENTENCE_COUNTS = (1, 2, 5, 10, 50)
@@ -19,16 +20,11 @@ SENTENCE_COUNTS = (1, 2, 5, 10, 50)
 
 def new_class_curve(
     draws: CaptionDraws, queries: EmbeddedQueries, alpha: float, scatter: float
-) -> list[dict[str, float]]:
+) -> list[NewClassPoint]:
     """Accuracy and precision of a new class, for each number of sentences of `draws`.
 
     Args:
       scatter: as `CaptionScatter` gives it; 0 leaves distances as they are.
-
-    Returns:
-      Points with `sentences`; `accuracy`, percent of a class's images that are given to it, mean
-      over the classes; `precision`, percent of the images given to new classes that are theirs;
-      and the standard deviation of both over the draws.
     """
     images = np.concatenate([queries.seen.images, queries.unseen.images])
     labels = np.concatenate([queries.seen.labels, queries.unseen.labels])
@@ -50,7 +46,7 @@ def new_class_curve(
                 taken += takes.sum(axis=0)
             sizes = (labels == queries.prototypes.classes[new, np.newaxis]).sum(axis=1)
             scores.append([np.mean(hits / sizes), hits.sum() / max(1.0, taken.sum())])
-        curve.append({"sentences": count, **_mean_and_deviation(scores)})
+        curve.append(NewClassPoint(count, **_mean_and_deviation(scores)))
     return curve
 
 

@@ -1,8 +1,7 @@
-"""What is chosen on validation data: alpha, the temperature and the "none of these" threshold."""
+"""Selects alpha, the temperature and the rejection threshold on validation data."""
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,9 +13,15 @@ from clarel_tf.decision.probabilities import (
     fit_temperature,
 )
 from clarel_tf.decision.prototypes import own_class_distance
-from clarel_tf.decision.rule import RuleSettings
+from clarel_tf.decision.selected import RuleSettings, Selected
 from clarel_tf.errors import ClarelError
-from clarel_tf.evaluation.gzsl import area_under, choose_alpha, seen_unseen_curve
+from clarel_tf.evaluation.gzsl import choose_alpha
+from clarel_tf.evaluation.records import (
+    CalibrationErrors,
+    Selection,
+    ValidationScores,
+    ZslScores,
+)
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries, embed_queries, queries_from
 from clarel_tf.models.embedder import Embedder
 
@@ -24,14 +29,14 @@ from clarel_tf.models.embedder import Embedder
 _MOST_DISTANCES = 50_000_000
 
 
-def calibrate(
+def select(
     model: Embedder,
     seen: Split,
     unseen: Split,
     support: Sequence[Split],
     settings: RuleSettings = RuleSettings(),
-) -> dict[str, Any]:
-    """Chooses everything that is chosen, and says what it was chosen by.
+) -> Selection:
+    """Selects alpha, temperature and threshold; returns them with their scores.
 
     Args:
       seen, unseen, support, settings: as for `embed_queries`; no split may be of the test.
@@ -48,51 +53,57 @@ def calibrate(
     if not settings.is_of_the_paper:
         by_captions = queries.captions_alone().evaluate()
         alpha_by_captions = choose_alpha(by_captions.alpha_curve())
-    return {
+    return Selection(
         **settings._asdict(),
-        "alpha": alpha,
-        "alpha_captions_alone": alpha_by_captions,
-        "temperature": temperature,
-        "none_of_these": fit_none_threshold(distances)._asdict(),
-        "distance_level": own_class_distance(embedded[2:], queries.prototypes),
-        "validation": {
-            "zsl": {"top1": evaluation.zsl()},
-            "gzsl": evaluation.gzsl(alpha),
-            "gzsl_alpha0": evaluation.gzsl(0.0),
-            "zsl_captions_alone": {"top1": by_captions.zsl()},
-            "gzsl_captions_alone": by_captions.gzsl(alpha_by_captions),
-            "ausuc": area_under(*seen_unseen_curve(*evaluation)),
-            **calibration_errors(distances, temperature),
-        },
-        "alpha_curve": curve,
-    }
+        alpha=alpha,
+        alpha_captions_alone=alpha_by_captions,
+        temperature=temperature,
+        none_of_these=fit_none_threshold(distances),
+        distance_level=own_class_distance(embedded[2:], queries.prototypes),
+        validation=ValidationScores(
+            **vars(evaluation.scores(alpha)),
+            **vars(calibration_errors(distances, temperature)),
+            zsl_captions_alone=ZslScores(by_captions.zsl()),
+            gzsl_captions_alone=by_captions.gzsl(alpha_by_captions),
+        ),
+        alpha_curve=curve,
+    )
 
 
-def carry_over(chosen: dict[str, Any], level: float, transfer: str) -> dict[str, Any]:
-    """What was chosen with one model, for another that was trained like it on more images.
+def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
+    """What was selected with one model, for another that was trained like it on more images.
 
     The losses look at differences of distances. These have the same unit in both models, but their
     level is free, and it rises while training goes on: the mean image and the mean caption drift
     apart, which adds the same to all distances. With "value" everything stays as it was
-    chosen, as in the paper. With "offset" that is kept which is a difference: alpha times the
-    level, the head start of unseen classes, and the threshold's height above the level.
+    selected, as in the paper. With "offset" differences stay: alpha times the level, the head start
+    of unseen classes, and the threshold's height above the level.
 
     Args:
-      chosen: as `calibrate` returns it.
       level: `own_class_distance` of the other model's training images.
       transfer: "value" or "offset".
     """
-    kept = {key: chosen[key] for key in ("alpha", "temperature", "none_of_these")}
-    kept |= RuleSettings.of(chosen)._asdict()
     # Runs from before anything but captions could be asked do not name it.
-    kept["alpha_captions_alone"] = chosen.get("alpha_captions_alone", chosen["alpha"])
+    by_captions = selection.alpha_captions_alone
+    kept = Selected(
+        alpha=selection.alpha,
+        temperature=selection.temperature,
+        none_of_these=selection.none_of_these,
+        **selection.rule._asdict(),
+        alpha_captions_alone=selection.alpha if by_captions is None else by_captions,
+    )
     if transfer == "value":
         return kept
-    before, none = chosen["distance_level"], chosen["none_of_these"]
-    for name in ("alpha", "alpha_captions_alone"):
-        kept[name] *= before / level
-    kept["none_of_these"] = none | {"distance": none["distance"] + level - before}
-    return kept
+    before, none = selection.distance_level, selection.none_of_these
+    if before is None:
+        raise ClarelError("the selection has no distance_level, which alpha_transfer=offset needs")
+    assert kept.alpha_captions_alone is not None  # set above
+    return dataclasses.replace(
+        kept,
+        alpha=kept.alpha * before / level,
+        alpha_captions_alone=kept.alpha_captions_alone * before / level,
+        none_of_these=dataclasses.replace(none, distance=none.distance + level - before),
+    )
 
 
 def validation_scores(
@@ -106,7 +117,7 @@ def validation_scores(
     """A look at a model that is still in training: ZSL, and H at the alpha that is best now.
 
     Args:
-      seen, unseen, support, settings: as for `calibrate`.
+      seen, unseen, support, settings: as for `select`.
       captions: of each image, to be quick; fewer captions make somewhat worse prototypes.
     """
     _refuse_test_splits(seen, unseen, *support)
@@ -117,7 +128,8 @@ def validation_scores(
     evaluation = embed_queries(model, seen, unseen, support, settings).evaluate()
     alpha = choose_alpha(evaluation.alpha_curve())
     scores = evaluation.gzsl(alpha)
-    return {"zsl": evaluation.zsl(), "h0": evaluation.gzsl(0.0)["h"], "alpha": alpha, **scores}
+    h0 = evaluation.gzsl(0.0).h
+    return {"zsl": evaluation.zsl(), "h0": h0, "alpha": alpha, **vars(scores)}
 
 
 def _refuse_test_splits(*splits: Split) -> None:
@@ -128,12 +140,11 @@ def _refuse_test_splits(*splits: Split) -> None:
             )
 
 
-def calibration_errors(distances: ValidationDistances, temperature: float) -> dict[str, float]:
-    """Expected calibration error in percent, with temperature 1 and with the fitted one."""
-    return {
-        "calibration_error_before": distances.calibration_error(1.0),
-        "calibration_error_after": distances.calibration_error(temperature),
-    }
+def calibration_errors(distances: ValidationDistances, temperature: float) -> CalibrationErrors:
+    """Expected calibration error with temperature 1 and with the fitted one."""
+    return CalibrationErrors(
+        distances.calibration_error(1.0), distances.calibration_error(temperature)
+    )
 
 
 def rescaled_distances(

@@ -16,9 +16,17 @@ from clarel_tf.decision.prototypes import (
     make_prototypes,
     means_without_own_captions,
 )
-from clarel_tf.decision.rule import Classes, DecisionRule, RuleSettings
+from clarel_tf.decision.rule import Classes, DecisionRule
+from clarel_tf.decision.selected import RuleSettings
 from clarel_tf.errors import ClarelError
-from clarel_tf.evaluation.gzsl import alpha_curve, gzsl_scores, per_class_accuracy
+from clarel_tf.evaluation.gzsl import (
+    alpha_curve,
+    area_under,
+    gzsl_scores,
+    per_class_accuracy,
+    seen_unseen_curve,
+)
+from clarel_tf.evaluation.records import AlphaPoint, GzslScores, Scores, ZslScores
 from clarel_tf.models.embedder import Embedder
 
 
@@ -39,11 +47,20 @@ class Evaluation(NamedTuple):
         """Top-1 of the unseen images against the unseen classes alone, averaged per class."""
         return per_class_accuracy(self.unseen_images.unseen, self.unseen_labels)
 
-    def gzsl(self, alpha: float) -> dict[str, float]:
+    def gzsl(self, alpha: float) -> GzslScores:
         """u, s and H against all classes."""
-        return gzsl_scores(*self, alpha)._asdict()
+        return gzsl_scores(*self, alpha)
 
-    def alpha_curve(self) -> list[dict[str, float]]:
+    def scores(self, alpha: float) -> Scores:
+        """ZSL, u, s and H at this alpha and at 0, and AUSUC."""
+        return Scores(
+            zsl=ZslScores(self.zsl()),
+            gzsl=self.gzsl(alpha),
+            gzsl_alpha0=self.gzsl(0.0),
+            ausuc=area_under(*seen_unseen_curve(*self)),
+        )
+
+    def alpha_curve(self) -> list[AlphaPoint]:
         """u, s and H over the whole range of alpha that changes anything."""
         return alpha_curve(*self)
 

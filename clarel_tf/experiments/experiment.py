@@ -1,6 +1,7 @@
 """The whole experiment: train, choose alpha on validation, train on trainval, test once."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,12 @@ from typing import Any
 from clarel_tf.config import Config
 from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.data.split import Split
-from clarel_tf.decision.rule import RuleSettings
-from clarel_tf.evaluation.selection import calibrate
+from clarel_tf.decision.selected import RuleSettings
+from clarel_tf.evaluation.records import ModelOrigin, Results, Selection, WordVectorUse
+from clarel_tf.evaluation.selection import select
 from clarel_tf.experiments.final_test import measure_once
 from clarel_tf.experiments.kept_vectors import keep_vectors
-from clarel_tf.experiments.run_folder import MAKE_AGAIN, RunFolder
+from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.experiments.training_phase import MakeTowers, phase_config, train_phase
 from clarel_tf.models.clarel import Clarel
 from clarel_tf.storage import checksums, files
@@ -27,8 +29,8 @@ def run_experiment(
     restart: bool = False,
     distribution: Distribution | None = None,
     make_towers: MakeTowers | None = None,
-) -> dict[str, Any]:
-    """Runs what is still to be done of the experiment in `run_dir` and returns `results.json`.
+) -> Results:
+    """Runs what is still to be done of the experiment in `run_dir` and returns its results.
 
     Args:
       class_names: by label, for the report; numbers if not given.
@@ -44,22 +46,22 @@ def run_experiment(
     >>> config = clarel_tf.preset("tiny").override({"steps": 5, "warmup_steps": 1})
     >>> results = clarel_tf.run_experiment(config, splits, "runs/short")  # doctest: +ELLIPSIS
     Word vectors: none given, ...
-    >>> 0 <= results["gzsl"]["h"] <= 100
+    >>> 0 <= results.gzsl.h <= 100
     True
     """
     run = opened_run(run_dir, config, splits, restart, distribution, make_towers=make_towers)
     with run as (folder, splits, fingerprints):
         is_done = folder.results_path.exists()
         if distribution:
-            left = [not is_done and not folder.calibration_path.exists(), not is_done]
+            left = [not is_done and not folder.selection_path.exists(), not is_done]
             _agree_on_phases(config, splits, fingerprints, left, distribution)
         if is_done:
             print(f"The run in {folder.path} is finished already; --restart would run it again.")
-            return checksums.read_json(folder.results_path, MAKE_AGAIN)
-        calibration = _calibration(folder, config, splits, distribution, make_towers)
+            return folder.read_results()
+        selection = _selection(folder, config, splits, distribution, make_towers)
         names = class_names or default_class_names(splits)
         return _test(
-            folder, config, splits, calibration, names, fingerprints, distribution, make_towers
+            folder, config, splits, selection, names, fingerprints, distribution, make_towers
         )
 
 
@@ -70,20 +72,17 @@ def run_validation(
     restart: bool = False,
     distribution: Distribution | None = None,
     make_towers: MakeTowers | None = None,
-) -> dict[str, Any]:
+) -> Selection:
     """The first half of the experiment: settings can be compared and no test image is looked at.
 
     `run_experiment` with the same arguments goes on from here.
-
-    Returns:
-      what `calibrate` chose, and the measures on the validation splits that it was chosen by.
     """
     run = opened_run(run_dir, config, splits, restart, distribution, make_towers=make_towers)
     with run as (folder, splits, fingerprints):
         if distribution:
-            left = [not folder.calibration_path.exists(), False]
+            left = [not folder.selection_path.exists(), False]
             _agree_on_phases(config, splits, fingerprints, left, distribution)
-        return _calibration(folder, config, splits, distribution, make_towers)
+        return _selection(folder, config, splits, distribution, make_towers)
 
 
 def follow_experiment(
@@ -146,15 +145,15 @@ def opened_run(
         yield folder, splits, fingerprints
 
 
-def _calibration(
+def _selection(
     folder: RunFolder,
     config: Config,
     splits: dict[str, Split],
     distribution: Distribution | None,
     make_towers: MakeTowers | None,
-) -> dict[str, Any]:
-    """What is chosen with a model of the training split; trains that first if need be."""
-    if not folder.calibration_path.exists():
+) -> Selection:
+    """What is selected with a model of the training split; trains that first if need be."""
+    if not folder.selection_path.exists():
         looking_at = splits["val_seen"], splits["val_unseen"], [splits["train"]]
         model = train_phase(
             config,
@@ -166,21 +165,21 @@ def _calibration(
             _kept_vectors(folder, config, splits),
             make_towers,
         )
-        chosen = calibrate(model, *looking_at, RuleSettings.of(vars(config)))
-        checksums.write_json(folder.calibration_path, chosen)
-    return checksums.read_json(folder.calibration_path, MAKE_AGAIN)
+        selection = select(model, *looking_at, RuleSettings.of(vars(config)))
+        checksums.write_json(folder.selection_path, dataclasses.asdict(selection))
+    return folder.read_selection()
 
 
 def _test(
     folder: RunFolder,
     config: Config,
     splits: dict[str, Split],
-    calibration: dict[str, Any],
+    selection: Selection,
     class_names: Sequence[str],
     fingerprints: dict[str, Any],
     distribution: Distribution | None,
     make_towers: MakeTowers | None,
-) -> dict[str, Any]:
+) -> Results:
     """Trains on trainval, measures on the test splits, and writes what came out."""
     final = phase_config(config, splits, "trainval")
     model = train_phase(
@@ -192,13 +191,13 @@ def _test(
         kept_vectors=_kept_vectors(folder, config, splits),
         make_towers=make_towers,
     )
-    about = {
-        "seed": config.seed,
-        "steps": final.training.steps,
-        "word_vectors": _word_vector_report(config, model),
-        "fingerprints": fingerprints,
-    }
-    return measure_once(folder, config, splits, model, calibration, class_names, about)
+    origin = ModelOrigin(
+        seed=config.seed,
+        steps=final.training.steps,
+        word_vectors=_word_vector_use(config, model),
+        fingerprints=fingerprints,
+    )
+    return measure_once(folder, config, splits, model, selection, class_names, origin)
 
 
 def data_fingerprints(
@@ -246,10 +245,10 @@ def default_class_names(splits: dict[str, Split]) -> list[str]:
     return [f"class {label}" for label in range(most + 1)]
 
 
-def _word_vector_report(config: Config, model: Clarel) -> dict[str, Any]:
-    return {
-        "file": Path(config.word_vectors).name or None,
-        "frozen": model.text_tower.frozen_words,
-        "words": len(model.text_tower.vocabulary),
-        "missing": model.words_without_vector,
-    }
+def _word_vector_use(config: Config, model: Clarel) -> WordVectorUse:
+    return WordVectorUse(
+        file=Path(config.word_vectors).name or None,
+        frozen=model.text_tower.frozen_words,
+        words=len(model.text_tower.vocabulary),
+        missing=model.words_without_vector,
+    )

@@ -1,15 +1,16 @@
 """Evaluates a finished run again from its files."""
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from clarel_tf.config import Config
 from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.data.split import Split
 from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.evaluation.all_measures import evaluate_fully
+from clarel_tf.evaluation.records import Measures, Results
 from clarel_tf.experiments.experiment import split_fingerprints
-from clarel_tf.experiments.run_folder import MAKE_AGAIN, RunFolder
+from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.models.saving import load_model
 from clarel_tf.reporting.run_report import write_report
 from clarel_tf.storage import checksums, files
@@ -21,25 +22,24 @@ def evaluate_run(
     splits: dict[str, Split],
     class_names: Sequence[str],
     seed: int,
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[Results, Measures]:
     """Writes `evaluation.json` and `report.html` of a finished run anew; `results.json` stays.
 
-    Returns:
-      (results, evaluation).
+    Prototypes and LDA are those that the run kept. Captions are embedded again, because recall,
+    caption draws and left-out captions need each of them.
     """
     splits = apply_protocol(splits, config.protocol, config.class_division)
     folder.check_data(split_fingerprints(splits))
-    results = checksums.read_json(folder.results_path, MAKE_AGAIN)
-    calibration = checksums.read_json(folder.calibration_path, MAKE_AGAIN)
+    results, selection = folder.read_results(), folder.read_selection()
     with (
         files.writing_in(folder.path, "run_dir"),
         files.only_process(folder.path, "run_dir"),
     ):
         stored = ClassStore.load(folder.classes_path) if folder.classes_path.exists() else None
-        evaluation, classes = evaluate_fully(
+        measures, classes = evaluate_fully(
             load_model(folder.path / "model.keras"),
             splits,
-            calibration,
+            selection,
             class_names,
             seed,
             config.alpha_transfer,
@@ -47,6 +47,6 @@ def evaluate_run(
         )
         if stored is None:  # of a run from before there was such a file
             classes.save(folder.classes_path)
-        checksums.write_json(folder.evaluation_path, evaluation)
-        write_report(folder.report_path, results, evaluation, folder.path)
-    return results, evaluation
+        checksums.write_json(folder.evaluation_path, dataclasses.asdict(measures))
+        write_report(folder.report_path, results, measures, folder.path)
+    return results, measures

@@ -1,34 +1,51 @@
 """The same experiment with several seeds: mean and 95 % interval of each measure."""
 
+import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from clarel_tf.config import Config
 from clarel_tf.data.split import Split
+from clarel_tf.evaluation.records import Results
 from clarel_tf.experiments.ensemble_run import run_ensemble
 from clarel_tf.experiments.experiment import follow_experiment, run_experiment
 from clarel_tf.experiments.run_folder import holds_older_runs
-from clarel_tf.reporting.statistics import mean_and_interval
+from clarel_tf.reporting.statistics import MeanAndInterval, mean_and_interval
 from clarel_tf.storage import files, ownership
 from clarel_tf.training.distributed.distribution import Distribution
 
 _OWN_NAMES = re.compile(r"repeats\.json|seed_\d+(\.old-\d+)?|ensemble(\.old-\d+)?")
 
 
-def _measure(section: str, key: str) -> Callable[[dict[str, Any]], float]:
-    return lambda run: run[section][key]
-
-
-# Of a `results.json`.
-_MEASURES: dict[str, Callable[[dict[str, Any]], float]] = {
-    "zsl": _measure("zsl", "top1"),
-    **{f"alpha0_{key}": _measure("gzsl_alpha0", key) for key in "ush"},
-    **{key: _measure("gzsl", key) for key in "ush"},
-    "ausuc": lambda run: run["ausuc"],
-    "alpha": lambda run: run["alpha"],
+_MEASURES: dict[str, Callable[[Results], float]] = {
+    "zsl": lambda run: run.zsl.top1,
+    "alpha0_u": lambda run: run.gzsl_alpha0.u,
+    "alpha0_s": lambda run: run.gzsl_alpha0.s,
+    "alpha0_h": lambda run: run.gzsl_alpha0.h,
+    "u": lambda run: run.gzsl.u,
+    "s": lambda run: run.gzsl.s,
+    "h": lambda run: run.gzsl.h,
+    "ausuc": lambda run: run.ausuc,
+    "alpha": lambda run: run.alpha,
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class RepeatsSummary:
+    """`repeats.json`: the measures of several seeds.
+
+    Attributes:
+      ensemble: the same measures of the ensemble of all seeds, if there is one.
+    """
+
+    dataset: str
+    dataset_config: str
+    protocol: str
+    steps: int
+    seeds: list[int]
+    measures: dict[str, MeanAndInterval]
+    ensemble: dict[str, float] | None = None
 
 
 def run_repeats(
@@ -40,17 +57,16 @@ def run_repeats(
     restart: bool = False,
     distribution: Distribution | None = None,
     ensemble: bool = False,
-) -> dict[str, Any]:
+) -> RepeatsSummary:
     """Runs seeds `config.seed`, `config.seed` + 1, ... each in a folder of its own, and sums up.
 
     What is finished is not run again, so a broken series goes on where it stopped.
 
     Args:
-      ensemble: test the models of all seeds side by side as well, in the folder `ensemble`; the
-        summary has its results under that name then.
+      ensemble: test the ensemble of all seeds as well, in the folder `ensemble`.
     """
     ownership.make(Path(run_dir), "series of repeats", "run_dir", _is_older)
-    runs: list[dict[str, Any]] = []
+    runs: list[Results] = []
     folders: list[Path] = []
     for one in _with_seeds(config, repeats):
         print(f"Repeat {len(runs) + 1} of {repeats}, seed {one.seed}")
@@ -60,8 +76,9 @@ def run_repeats(
     if ensemble:
         folder = Path(run_dir) / "ensemble"
         together = run_ensemble(config, splits, folder, folders, class_names, restart)
-        summary["ensemble"] = {name: value(together) for name, value in _MEASURES.items()}
-    files.write_json(Path(run_dir) / "repeats.json", summary)
+        of_ensemble = {name: value(together) for name, value in _MEASURES.items()}
+        summary = dataclasses.replace(summary, ensemble=of_ensemble)
+    files.write_json(Path(run_dir) / "repeats.json", dataclasses.asdict(summary))
     return summary
 
 
@@ -82,25 +99,31 @@ def _with_seeds(config: Config, repeats: int) -> list[Config]:
     return [config.override({"seed": seed}) for seed in seeds]
 
 
-def summarize(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Mean and 95 % interval (Student's t) of the measures of several `results.json`."""
+def summarize(runs: Sequence[Results]) -> RepeatsSummary:
+    """Mean and 95 % interval (Student's t) of the measures of several runs."""
     measures = {
         name: mean_and_interval([value(run) for run in runs]) for name, value in _MEASURES.items()
     }
     first = runs[0]
-    about = {key: first[key] for key in ("dataset", "dataset_config", "protocol", "steps")}
-    return {**about, "seeds": [run["seed"] for run in runs], "measures": measures}
+    return RepeatsSummary(
+        first.dataset,
+        first.dataset_config,
+        first.protocol,
+        first.steps,
+        [run.seed for run in runs],
+        measures,
+    )
 
 
-def repeats_table(summary: dict[str, Any]) -> str:
+def repeats_table(summary: RepeatsSummary) -> str:
     """The summary as text."""
-    seeds = summary["seeds"]
+    seeds = summary.seeds
     lines = [f"{len(seeds)} repeats, seeds {seeds[0]} to {seeds[-1]}; mean and 95 % interval", ""]
-    together = summary.get("ensemble")
+    together = summary.ensemble
     if together:
-        lines[1:] = ["The last column is of their models side by side, tested as one.", ""]
-    for name, value in summary["measures"].items():
-        interval = "" if value["interval"] is None else f" +- {value['interval']:.2f}"
+        lines[1:] = ["The last column is their ensemble.", ""]
+    for name, value in summary.measures.items():
+        interval = "" if value.interval is None else f" +- {value.interval:.2f}"
         beside = f"{together[name]:8.2f}" if together else ""
-        lines.append(f"  {name:12}{value['mean']:8.2f}{interval:12}{beside}".rstrip())
+        lines.append(f"  {name:12}{value.mean:8.2f}{interval:12}{beside}".rstrip())
     return "\n".join(lines)

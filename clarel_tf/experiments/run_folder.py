@@ -8,7 +8,9 @@ from typing import Any
 
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
+from clarel_tf.evaluation.records import Results, Selection
 from clarel_tf.storage import checksums, files, ownership
+from clarel_tf.storage.records import Record, from_json
 
 # What can be done about a file that nothing else in the folder can replace, and about one that can.
 BEGIN_ANEW = "put back a copy of it, or begin anew with --restart, which moves this run aside"
@@ -17,14 +19,17 @@ MAKE_AGAIN = "delete it, and results.json if that is there: the training command
 # Everything that a run writes, by its path in the folder.
 _OWN_FILES = re.compile(
     r"config\.json|data\.json|evaluation\.json|results\.json|report\.html|classes\.npz|word_vectors\.npz|"
-    r"validation/calibration\.json|validation/|"
+    r"validation/(selection|calibration)\.json|validation/|"
     r"(validation/)?("
     r"checksums\.json|vocabulary\.txt|history\.csv|validation_curve\.csv|"
     r"model\.keras(\.damaged(-\d+)?)?|"
     r"checkpoints/(step_\d{9}\.(npz|damaged(-\d+)?))?|tensorboard/(events\.out\.tfevents\.[^/]*)?)"
 )
 # What took time to make: a run that has one of these is never deleted.
-_WORK = ("results.json", "model.keras", "calibration.json", "checkpoints/step_*.npz")
+_WORK = (
+    *("results.json", "model.keras", "checkpoints/step_*.npz"),
+    *("selection.json", "calibration.json"),  # the second was its name in 0.1
+)
 
 
 class RunFolder:
@@ -34,19 +39,40 @@ class RunFolder:
     `checkpoints/`, `history.csv`, `tensorboard/`, `model.keras`. The model that alpha was chosen
     with has the same files below `validation/`. `word_vectors.npz` has the vectors of all words
     that either of them knows.
+
+    Example:
+
+    >>> folder = clarel_tf.RunFolder("runs/demo")
+    >>> folder.results_path.exists()
+    True
+    >>> 0 <= folder.read_results().gzsl.h <= 100
+    True
     """
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self.validation = self.path / "validation"
         self.config_path = self.path / "config.json"
-        self.calibration_path = self.validation / "calibration.json"
+        self.selection_path = self.validation / "selection.json"
+        if (older := self.validation / "calibration.json").exists():  # its name in 0.1
+            self.selection_path = older
         self.evaluation_path = self.path / "evaluation.json"
         self.report_path = self.path / "report.html"
         self.results_path = self.path / "results.json"
         self.classes_path = self.path / "classes.npz"
         self.word_vectors_path = self.path / "word_vectors.npz"
         self._data_path = self.path / "data.json"
+
+    def read_results(self) -> Results:
+        """`results.json`, which a finished run has."""
+        return self._read(Results, self.results_path)
+
+    def read_selection(self) -> Selection:
+        """`validation/selection.json`, which the first phase leaves."""
+        return self._read(Selection, self.selection_path)
+
+    def _read(self, kind: type[Record], path: Path) -> Record:
+        return from_json(kind, checksums.read_json(path, MAKE_AGAIN), path)
 
     @contextlib.contextmanager
     def opened(self, config: Config, restart: bool = False) -> Iterator[None]:
@@ -146,7 +172,7 @@ class RunFolder:
         return self._data_path.exists()
 
     def fingerprints(self) -> dict[str, Any]:
-        """What `begin_with` noted."""
+        """What `begin_with` noted, by name."""
         return checksums.read_json(self._data_path, BEGIN_ANEW)
 
 

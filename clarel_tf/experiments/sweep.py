@@ -11,7 +11,8 @@ from typing import Any
 
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiments.run_folder import BEGIN_ANEW, MAKE_AGAIN, RunFolder, holds_older_runs
+from clarel_tf.evaluation.records import Results, Selection
+from clarel_tf.experiments.run_folder import BEGIN_ANEW, RunFolder, holds_older_runs
 from clarel_tf.reporting.sweep_report import MEASURES, REPEATED
 from clarel_tf.storage import checksums, files, ownership
 
@@ -104,14 +105,15 @@ def collect(
         outcome = read_outcome(sweep_dir / name, validation_only)
         if outcome is None or not _is_run_of(config, sweep_dir / name):
             continue
-        gzsl, plain = outcome["gzsl"], outcome["gzsl_alpha0"]
+        scores = outcome if isinstance(outcome, Results) else outcome.validation
+        gzsl, plain = vars(scores.gzsl), vars(scores.gzsl_alpha0)
+        steps = outcome.steps if isinstance(outcome, Results) else config.training.steps
         row = {key: value_of(config, key) for key in grid}
         row |= {"run": name, "dataset": config.dataset, "protocol": config.protocol}
         row |= {key: value_of(config, key) for key in REPEATED}
-        row |= {"steps": outcome.get("steps", config.training.steps)}
+        row |= {"steps": steps}
         row |= {"splits": "validation" if validation_only else "test"}
-        row |= {"zsl": outcome["zsl"]["top1"], "alpha": outcome["alpha"]}
-        row |= {"ausuc": outcome["ausuc"]}
+        row |= {"zsl": scores.zsl.top1, "alpha": outcome.alpha, "ausuc": scores.ausuc}
         row |= {key: gzsl[key] for key in "ush"} | {f"{key}0": plain[key] for key in "ush"}
         rows.append(row)
     return rows
@@ -131,18 +133,16 @@ def remove_figures(sweep_dir: Path, drawn: Sequence[str]) -> None:
         (sweep_dir / name).unlink(missing_ok=True)
 
 
-def read_outcome(run_dir: Path, validation_only: bool = False) -> dict[str, Any] | None:
-    """The measures of a run, its alpha and the curve that this was chosen by; None if unfinished.
+def read_outcome(run_dir: Path, validation_only: bool = False) -> Results | Selection | None:
+    """What a run measured, with its alpha and its alpha curve; None if it is not finished.
 
     Args:
-      validation_only: the measures on the validation splits instead of those on the test splits.
+      validation_only: the selection of the first phase instead of the results of the test.
     """
     folder = RunFolder(run_dir)
-    path = folder.calibration_path if validation_only else folder.results_path
-    if not path.exists():
-        return None
-    outcome = checksums.read_json(path, MAKE_AGAIN)
-    return outcome | outcome["validation"] if validation_only else outcome
+    if validation_only:
+        return folder.read_selection() if folder.selection_path.exists() else None
+    return folder.read_results() if folder.results_path.exists() else None
 
 
 def value_of(config: Config, name: str) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from clarel_tf.config import Config
 from clarel_tf.data.split import Split
-from clarel_tf.decision.rule import RuleSettings
+from clarel_tf.decision.selected import RuleSettings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.selection import validation_scores
 from clarel_tf.experiments.kept_vectors import read_kept_vectors

@@ -8,6 +8,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from clarel_tf.evaluation.records import AlphaPoint, CaptionsPoint, GzslScores
+
 UNSEEN, SEEN, HARMONIC, MUTED = "#1f6fb4", "#d9822b", "#2b2b33", "#9aa3ad"
 STYLE: dict[Any, Any] = {  # matplotlib has a type of its own for the keys
     "font.size": 10,
@@ -38,18 +40,18 @@ def to_svg(figure: Figure) -> str:
     return svg[svg.index("<svg") :]
 
 
-def alpha_figure(curve: Sequence[dict[str, float]], alpha: float) -> Figure:
-    """u, s and H against alpha, with the chosen one."""
+def alpha_figure(curve: Sequence[AlphaPoint], alpha: float) -> Figure:
+    """u, s and H against alpha, with the selected one."""
     figure, axes = new_figure()
-    alphas = [point["alpha"] for point in curve]
+    alphas = [point.alpha for point in curve]
     for key, label, colour in (("u", "unseen", UNSEEN), ("s", "seen", SEEN), ("h", "H", HARMONIC)):
-        values = [point[key] for point in curve]
+        values = [getattr(point, key) for point in curve]
         axes.plot(alphas, values, label=label, color=colour, linewidth=2 if key == "h" else 1.4)
-    best = min(curve, key=lambda point: abs(point["alpha"] - alpha))
+    best = min(curve, key=lambda point: abs(point.alpha - alpha))
     axes.axvline(alpha, color=MUTED, linestyle=":", linewidth=1)
-    axes.plot([alpha], [best["h"]], "o", color=HARMONIC)
+    axes.plot([alpha], [best.h], "o", color=HARMONIC)
     axes.annotate(
-        f"alpha = {alpha:.3g}", (alpha, best["h"]), xytext=(6, -14), textcoords="offset points"
+        f"alpha = {alpha:.3g}", (alpha, best.h), xytext=(6, -14), textcoords="offset points"
     )
     # A few images turn very late; what matters happens before.
     axes.set_xlim(0, max(alphas[int(0.95 * (len(alphas) - 1))], 2 * alpha, 1e-6))
@@ -58,22 +60,24 @@ def alpha_figure(curve: Sequence[dict[str, float]], alpha: float) -> Figure:
     return figure
 
 
-def seen_unseen_figure(u: Sequence[float], s: Sequence[float], points: dict[str, dict]) -> Figure:
+def seen_unseen_figure(
+    u: Sequence[float], s: Sequence[float], points: dict[str, GzslScores]
+) -> Figure:
     """Seen against unseen accuracy over all alpha; `points` are named scores to mark."""
     figure, axes = new_figure()
     axes.plot(u, s, color=HARMONIC, linewidth=1.8)
     axes.fill_between(u, s, color=UNSEEN, alpha=0.08)
     for (name, scores), colour in zip(points.items(), (SEEN, UNSEEN), strict=False):
-        axes.plot([scores["u"]], [scores["s"]], "o", color=colour, label=name)
+        axes.plot([scores.u], [scores.s], "o", color=colour, label=name)
     axes.set(xlabel="unseen, %", ylabel="seen, %", xlim=(0, None), ylim=(0, None))
     axes.legend(loc="lower left")
     return figure
 
 
-def captions_figure(curve: Sequence[dict[str, float]]) -> Figure:
+def captions_figure(curve: Sequence[CaptionsPoint]) -> Figure:
     """Accuracy against the number of captions per prototype, with the spread of the draws."""
     figure, axes = new_figure()
-    counts = [point["captions"] for point in curve]
+    counts = [point.captions for point in curve]
     series = (
         ("zsl", "ZSL", MUTED),
         ("u", "unseen", UNSEEN),
@@ -81,8 +85,8 @@ def captions_figure(curve: Sequence[dict[str, float]]) -> Figure:
         ("h", "H", HARMONIC),
     )
     for key, label, colour in series:
-        values = [point[key] for point in curve]
-        spread = [point[f"{key}_std"] for point in curve]
+        values = [getattr(point, key) for point in curve]
+        spread = [getattr(point, f"{key}_std") for point in curve]
         axes.errorbar(
             counts,
             values,

@@ -2,8 +2,8 @@
 
 import html
 from pathlib import Path
-from typing import Any
 
+from clarel_tf.evaluation.records import Measures, Results
 from clarel_tf.reporting import figures, published
 from clarel_tf.reporting.html_page import card, figure_card, grid, page, table
 from clarel_tf.reporting.results_table import whose
@@ -11,50 +11,50 @@ from clarel_tf.storage import files
 from clarel_tf.training.history import read_history
 
 
-def write_report(
-    path: Path, results: dict[str, Any], evaluation: dict[str, Any], run_dir: Path
-) -> None:
+def write_report(path: Path, results: Results, measures: Measures, run_dir: Path) -> None:
     """Writes the page for the run in `run_dir`."""
-    files.write_text(path, report_page(results, evaluation, run_dir))
+    files.write_text(path, report_page(results, measures, run_dir))
 
 
-def report_page(results: dict[str, Any], evaluation: dict[str, Any], run_dir: Path) -> str:
+def report_page(results: Results, measures: Measures, run_dir: Path) -> str:
     """The whole page as text."""
-    dataset = "/".join(filter(None, [results["dataset"], results["dataset_config"]]))
-    curve = evaluation["seen_unseen_curve"]
+    dataset = "/".join(filter(None, [results.dataset, results.dataset_config]))
+    curve = measures.seen_unseen_curve
     marks = {
-        "alpha = 0": results["gzsl_alpha0"],
-        f"alpha = {results['alpha']:.3g}": results["gzsl"],
+        "alpha = 0": results.gzsl_alpha0,
+        f"alpha = {results.alpha:.3g}": results.gzsl,
     }
     cards = [
-        card("Result", _result_table(results, evaluation), wide=True),
+        card("Result", _result_table(results, measures), wide=True),
         figure_card(
             "Balance of seen and unseen classes",
             figures.alpha_figure(
-                results["alpha_curve"],
+                results.alpha_curve,
                 # A run from before alpha was carried over has one alpha for both.
-                results.get("alpha_on_validation", results["alpha"]),
+                results.alpha
+                if results.alpha_on_validation is None
+                else results.alpha_on_validation,
             ),
             "On validation data; the dot is the alpha with the highest H. "
-            f"For the test it is {results['alpha']:.3g}.",
+            f"For the test it is {results.alpha:.3g}.",
         ),
         figure_card(
             "Seen against unseen accuracy",
-            figures.seen_unseen_figure(curve["u"], curve["s"], marks),
-            f"On test data, over all alpha. Area under it (AUSUC): {results['ausuc']:.1f} %.",
+            figures.seen_unseen_figure(curve.u, curve.s, marks),
+            f"On test data, over all alpha. Area under it (AUSUC): {results.ausuc:.1f} %.",
         ),
         figure_card(
             "Captions per prototype",
-            figures.captions_figure(evaluation["captions_curve"]),
+            figures.captions_figure(measures.captions_curve),
             "Means of seeded draws with their standard deviation, at the chosen alpha.",
         ),
         *_training_card(run_dir),
         *_validation_card(run_dir),
-        card("Sentences that a new class needs", _new_class_table(evaluation)),
-        card("Retrieval", _retrieval_table(evaluation)),
-        card("Probabilities", _probability_table(results, evaluation)),
-        card("Classes most often confused", _confusion_table(evaluation), wide=True),
-        card("Captions nearest to test images", _example_list(evaluation), wide=True),
+        card("Sentences that a new class needs", _new_class_table(measures)),
+        card("Retrieval", _retrieval_table(measures)),
+        card("Probabilities", _probability_table(results, measures)),
+        card("Classes most often confused", _confusion_table(measures), wide=True),
+        card("Captions nearest to test images", _example_list(measures), wide=True),
     ]
     title = f"{dataset}: zero-shot classification by retrieval"
     return page(title, _subtitle(results), [_headline(results), grid(cards)])
@@ -81,14 +81,14 @@ def _validation_card(run_dir: Path) -> list[str]:
     return [figure_card("While training", figures.validation_figure(rows), note)]
 
 
-def _new_class_table(evaluation: dict[str, Any]) -> str:
+def _new_class_table(measures: Measures) -> str:
     rows = [
         [
-            str(point["sentences"]),
-            f"{point['accuracy']:.1f} ± {point['accuracy_std']:.1f}",
-            f"{point['precision']:.1f} ± {point['precision_std']:.1f}",
+            str(point.sentences),
+            f"{point.accuracy:.1f} ± {point.accuracy_std:.1f}",
+            f"{point.precision:.1f} ± {point.precision_std:.1f}",
         ]
-        for point in evaluation["new_class_curve"]
+        for point in measures.new_class_curve
     ]
     note = (
         "One unseen class at a time is described by so many captions, all others by theirs. "
@@ -99,59 +99,46 @@ def _new_class_table(evaluation: dict[str, Any]) -> str:
     return f'<p class="soft">{html.escape(note)}</p>{table(header, rows)}'
 
 
-def _subtitle(results: dict[str, Any]) -> str:
-    vectors = results["word_vectors"]
-    words = f"word vectors {vectors['file']}" if vectors["file"] else "learned word embeddings"
+def _subtitle(results: Results) -> str:
+    vectors = results.word_vectors
+    words = f"word vectors {vectors.file}" if vectors.file else "learned word embeddings"
     return (
-        f"Protocol {results['protocol']}, {whose(results)}, {results['steps']} steps, "
+        f"Protocol {results.protocol}, {whose(results)}, {results.steps} steps, "
         f"{words}; "
-        f"features {results['fingerprints']['trainval']['features']}, "
-        f"test images {results['fingerprints']['test_unseen']['images']}. "
+        f"features {results.fingerprints['trainval']['features']}, "
+        f"test images {results.fingerprints['test_unseen']['images']}. "
         "Per-class top-1 in percent."
     )
 
 
-def _headline(results: dict[str, Any]) -> str:
-    gzsl = results["gzsl"]
-    numbers = {
-        "ZSL": results["zsl"]["top1"],
-        "H": gzsl["h"],
-        "unseen": gzsl["u"],
-        "seen": gzsl["s"],
-    }
+def _headline(results: Results) -> str:
+    gzsl = results.gzsl
+    numbers = {"ZSL": results.zsl.top1, "H": gzsl.h, "unseen": gzsl.u, "seen": gzsl.s}
     boxes = (
         f'<div class="number">{name}<b>{value:.1f}</b></div>' for name, value in numbers.items()
     )
     return f'<div class="numbers">{"".join(boxes)}</div>'
 
 
-def _result_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str:
+def _result_table(results: Results, measures: Measures) -> str:
     rows = []
     kinds = {
         "all": "prototypes of all captions",
         "leave_own_out": "own captions left out of them",
         "captions_alone": "captions alone, the rule of the paper",
     }
-    for kind, scores in evaluation["prototypes"].items():
-        for label, key in (
-            ("alpha = 0", "gzsl_alpha0"),
-            (f"alpha = {scores['alpha']:.3g}", "gzsl"),
+    for kind, scores in measures.prototypes.items():
+        for label, gzsl in (
+            ("alpha = 0", scores.gzsl_alpha0),
+            (f"alpha = {scores.alpha:.3g}", scores.gzsl),
         ):
-            gzsl = scores[key]
-            rows.append(
-                [
-                    f"{label}, {kinds[kind]}",
-                    gzsl["u"],
-                    gzsl["s"],
-                    gzsl["h"],
-                    scores["zsl"]["top1"],
-                ]
-            )
+            label = f"{label}, {kinds[kind]}"
+            rows.append([label, gzsl.u, gzsl.s, gzsl.h, scores.zsl.top1])
     note = ""
-    for row in published.ABLATION.get(results["dataset"], ()):
+    for row in published.ABLATION.get(results.dataset, ()):
         if row[1:3] == (0.5, 0.5):
             label = "paper, alpha chosen" if row.with_alpha else "paper, alpha = 0"
-            zsl = published.ZSL[results["dataset"]]
+            zsl = published.ZSL[results.dataset]
             rows.append([label, row.u, row.s, row.h, zsl])
             note = (
                 '<p class="soft">The paper used ResNet-101 features; other features are not '
@@ -160,56 +147,55 @@ def _result_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str:
     return table(["", "unseen", "seen", "H", "ZSL"], rows) + note
 
 
-def _retrieval_table(evaluation: dict[str, Any]) -> str:
+def _retrieval_table(measures: Measures) -> str:
     rows = [
         [f"{split}, {direction.replace('_', ' ')}", *recalls.values()]
-        for split, directions in evaluation["retrieval"].items()
+        for split, directions in measures.retrieval.items()
         for direction, recalls in directions.items()
     ]
-    precision = evaluation["ap_at_50"]
+    precision = measures.ap_at_50
     note = (
-        f"AP@50 around prototypes: {precision['unseen']:.1f} (unseen classes), "
-        f"{precision['all']:.1f} (all)."
+        f"AP@50 around prototypes: {precision.unseen:.1f} (unseen classes), "
+        f"{precision.all:.1f} (all)."
     )
     return table(["", "recall@1", "@5", "@10"], rows) + f'<p class="soft">{note}</p>'
 
 
-def _probability_table(results: dict[str, Any], evaluation: dict[str, Any]) -> str:
-    before, after = "calibration_error_before", "calibration_error_after"
+def _probability_table(results: Results, measures: Measures) -> str:
     rows = [
-        ["validation", results["validation"][before], results["validation"][after]],
-        ["test", evaluation["calibration"][before], evaluation["calibration"][after]],
+        [name, errors.calibration_error_before, errors.calibration_error_after]
+        for name, errors in (("validation", results.validation), ("test", measures.calibration))
     ]
-    none = results["none_of_these"]
+    none = results.none_of_these
     note = (
-        f"Temperature {results['temperature']:.4g}. &quot;None of these&quot; beyond distance "
-        f"{none['distance']:.4g}: on validation data {none['accepted']:.1f} % of images pass with "
-        f"their class on offer, and {none['rejected']:.1f} % are turned away without it."
+        f"Temperature {results.temperature:.4g}. &quot;None of these&quot; beyond distance "
+        f"{none.distance:.4g}: on validation data {none.accepted:.1f} % of images pass with "
+        f"their class on offer, and {none.rejected:.1f} % are turned away without it."
     )
     header = ["calibration error, %", "temperature 1", "fitted"]
     return table(header, rows) + f'<p class="soft">{note}</p>'
 
 
-def _confusion_table(evaluation: dict[str, Any]) -> str:
-    rows = [[row["true"], row["predicted"], row["percent"]] for row in evaluation["confusions"]]
+def _confusion_table(measures: Measures) -> str:
+    rows = [[row.true, row.predicted, row.percent] for row in measures.confusions]
     if not rows:
         return "<p>No unseen test image was given to a wrong class.</p>"
     return table(["true class (unseen)", "given to", "% of its images"], rows, text_columns=2)
 
 
-def _example_list(evaluation: dict[str, Any]) -> str:
+def _example_list(measures: Measures) -> str:
     parts = []
-    for example in evaluation["examples"]:
-        kind = "right" if example["right"] else "wrong"
+    for example in measures.examples:
+        kind = "right" if example.right else "wrong"
         captions = "".join(
-            f"<li{' class=own' if caption['own'] else ''}>{html.escape(caption['text'])} "
-            f'<span class="soft">({html.escape(caption["class"])})</span></li>'
-            for caption in example["captions"]
+            f"<li{' class=own' if caption.own else ''}>{html.escape(caption.text)} "
+            f'<span class="soft">({html.escape(caption.class_name)})</span></li>'
+            for caption in example.captions
         )
         parts.append(
             f'<div class="example"><span class="tag {kind}">{kind}</span> '
-            f"{html.escape(example['image_id'])}: {html.escape(example['class'])}, given to "
-            f"{html.escape(example['predicted'])}<ul>{captions}</ul></div>"
+            f"{html.escape(example.image_id)}: {html.escape(example.class_name)}, given to "
+            f"{html.escape(example.predicted)}<ul>{captions}</ul></div>"
         )
     return (
         '<p class="soft">Of the captions of all unseen test images; the image\'s own in bold.</p>'

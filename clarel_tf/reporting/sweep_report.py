@@ -8,9 +8,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from clarel_tf.config import Config
+from clarel_tf.evaluation.records import AlphaPoint
 from clarel_tf.reporting import published
 from clarel_tf.reporting.figures import HARMONIC, SEEN, UNSEEN, new_figure
-from clarel_tf.reporting.statistics import mean_and_interval
+from clarel_tf.reporting.statistics import MeanAndInterval, mean_and_interval
 from clarel_tf.storage import files
 
 # Settings that runs are repeated with: their values are averaged over, not compared.
@@ -83,24 +84,21 @@ def settings_table(rows: list[dict], keys: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _with_interval(value: dict[str, float | None]) -> str:
-    interval = value["interval"]
-    return f"{value['mean']:.1f}" + ("" if interval is None else f" ± {interval:.1f}")
+def _with_interval(value: MeanAndInterval) -> str:
+    interval = value.interval
+    return f"{value.mean:.1f}" + ("" if interval is None else f" ± {interval:.1f}")
 
 
-def alpha_band_figure(curves: dict[str, list[Sequence[dict[str, float]]]]) -> Figure:
+def alpha_band_figure(curves: dict[str, list[list[AlphaPoint]]]) -> Figure:
     """H on validation against alpha: mean and standard deviation over the seeds of each group."""
     figure, axes = new_figure()
     ends = [
-        curve[int(0.95 * (len(curve) - 1))]["alpha"] for group in curves.values() for curve in group
+        curve[int(0.95 * (len(curve) - 1))].alpha for group in curves.values() for curve in group
     ]
     grid = np.linspace(0.0, max(max(ends), 1e-6), 200)
     for name, group in curves.items():
         values = np.array(
-            [
-                np.interp(grid, [p["alpha"] for p in curve], [p["h"] for p in curve])
-                for curve in group
-            ]
+            [np.interp(grid, [p.alpha for p in curve], [p.h for p in curve]) for curve in group]
         )
         (line,) = axes.plot(grid, values.mean(axis=0), label=name, linewidth=1.8)
         spread = values.std(axis=0)
@@ -118,8 +116,8 @@ def setting_figure(rows: list[dict[str, Any]], key: str) -> Figure:
     for name, label, colour in (("u", "unseen", UNSEEN), ("s", "seen", SEEN), ("h", "H", HARMONIC)):
         axes.errorbar(
             [group[key] for group in groups],
-            [group[name]["mean"] for group in groups],
-            yerr=[group[name]["interval"] or 0.0 for group in groups],
+            [group[name].mean for group in groups],
+            yerr=[group[name].interval or 0.0 for group in groups],
             label=label,
             color=colour,
             marker="o",

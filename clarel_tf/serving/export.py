@@ -1,14 +1,12 @@
 """Exports a finished run as SavedModels that TensorFlow Serving loads."""
 
 import contextlib
-import functools
 import os
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -17,23 +15,17 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from clarel_tf.data.split import Split
 from clarel_tf.decision.class_store import ClassStore
-from clarel_tf.decision.embedded_splits import embed_captions, embed_split
-from clarel_tf.decision.prototypes import CaptionScatter
-from clarel_tf.decision.rule import DecisionRule, RuleSettings
+from clarel_tf.decision.selected import Selected
 from clarel_tf.errors import ClarelError
-from clarel_tf.evaluation.zero_shot import queries_from
 from clarel_tf.models.embedder import Embedder
-from clarel_tf.serving.page import models_config, serving_page
-from clarel_tf.serving.signatures import (
-    Answer,
-    Gallery,
-    PrototypeClassifier,
-    Selected,
-    embed_images,
-    embed_texts,
+from clarel_tf.serving.endpoints import (
+    Endpoint,
+    classifier_endpoints,
+    image_endpoints,
+    text_endpoints,
 )
+from clarel_tf.serving.page import models_config, serving_page
 from clarel_tf.serving.versions import (
-    EMBED_WITH_ID,
     MODELS,
     check_model_folders,
     checksums_path,
@@ -44,7 +36,6 @@ from clarel_tf.serving.versions import (
 )
 from clarel_tf.storage import checksums, files, ownership
 
-Endpoint = tuple[Callable[..., Answer], list[tf.TensorSpec]]
 # What TensorFlow and this module write below a SavedModel's folder.
 _STAGED_FILES = re.compile(
     rf"({'|'.join(MODELS)})/"
@@ -56,7 +47,7 @@ def export_run(
     model: Embedder,
     splits: dict[str, Split],
     class_names: Sequence[str],
-    results: dict[str, Any],
+    selected: Selected,
     export_dir: str | Path,
     *,
     k: int = 5,
@@ -70,7 +61,8 @@ def export_run(
       model: the final model of the run.
       splits: as the run used them; with `classes`, that of the gallery is enough.
       class_names: by label.
-      results: `results.json` of the run, for alpha, temperature, threshold and decision rule.
+      selected: alpha, temperature, threshold and settings of the rule; the results of a run have
+        them.
       k: how many classes, captions or images an answer has.
       gallery_split: a split whose captions and images can be retrieved.
       base_path: where the server will see `export_dir`.
@@ -78,7 +70,7 @@ def export_run(
 
     Example:
 
-    >>> results = json.loads(open("runs/demo/results.json").read())
+    >>> results = clarel_tf.RunFolder("runs/demo").read_results()
     >>> builder = clarel_tf.get_builder("demo")
     >>> splits, names = clarel_tf.load_splits(builder), clarel_tf.class_names(builder)
     >>> model = clarel_tf.load_model("runs/demo/model.keras")
@@ -98,10 +90,10 @@ def export_run(
         with _staging(export_dir) as staging:
             export_id = secrets.token_hex(8)
             endpoints = {
-                "image_embedder": _image_endpoints(model, export_id),
-                "text_embedder": _text_endpoints(model, export_id),
-                "prototype_classifier": _classifier_endpoints(
-                    model, splits, class_names, results, k, gallery_split, export_id, classes
+                "image_embedder": image_endpoints(model, export_id),
+                "text_embedder": text_endpoints(model, export_id),
+                "prototype_classifier": classifier_endpoints(
+                    model, splits, class_names, selected, k, gallery_split, export_id, classes
                 ),
             }
             for name in MODELS:
@@ -148,134 +140,6 @@ def _staging(export_dir: Path) -> Iterator[Path]:
 def _remove_staging(folder: Path) -> None:
     ownership.delete_own(folder, _STAGED_FILES, "the staging folder")
     folder.rmdir()
-
-
-def _image_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:
-    def embed(image_features: tf.Tensor) -> Answer:
-        return {"embedding": embed_images(model, image_features)}
-
-    return _plain_and_with_id(embed, export_id, [_features(model)])
-
-
-def _text_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:
-    def embed(text: tf.Tensor) -> Answer:
-        return {"embedding": embed_texts(model, text)}
-
-    return _plain_and_with_id(embed, export_id, [_strings("text")])
-
-
-def _plain_and_with_id(
-    embed: Callable[..., Answer], export_id: str, signature: list[tf.TensorSpec]
-) -> dict[str, Endpoint]:
-    """The signatures of an embedder; one output alone is what plain callers count on."""
-    return {
-        "serving_default": (embed, signature),
-        EMBED_WITH_ID: (_with_id(embed, export_id), signature),
-    }
-
-
-def _with_id(function: Callable[..., Answer], export_id: str) -> Callable[..., Answer]:
-    """Adds `export_id`, string [rows], to what a function answers.
-
-    A server loads new versions of the three models one after the other. Embeddings of different
-    exports do not belong together, and by the id a client can tell.
-    """
-
-    @functools.wraps(function)
-    def answer(*arguments: tf.Tensor) -> Answer:
-        outputs = function(*arguments)
-        rows = tf.shape(next(iter(outputs.values())))[0]
-        return {**outputs, "export_id": tf.fill([rows], export_id)}
-
-    return answer
-
-
-def _classifier_endpoints(
-    model: Embedder,
-    splits: dict[str, Split],
-    class_names: Sequence[str],
-    results: dict[str, Any],
-    k: int,
-    gallery_split: str | None,
-    export_id: str,
-    classes: ClassStore | None,
-) -> dict[str, Endpoint]:
-    settings = RuleSettings.of(results)
-    stored = classes or _embedded_classes(model, splits, class_names, settings)
-    head = model.image_classifier if settings.head_evidence else None
-    classifier = PrototypeClassifier(
-        model,
-        stored.prototypes.means(),
-        stored.names,
-        stored.is_seen,
-        Selected(results["alpha"], results["temperature"], results["none_of_these"]["distance"]),
-        DecisionRule(head, settings.head_evidence, stored.discriminants),
-        k,
-        caption_scatter=stored.caption_scatter,
-    )
-    features, size = _features(model), model.embedding_size
-    sentences, names = _strings("sentences"), _strings("class_names")
-    alpha = tf.TensorSpec([None], tf.float32, "alpha")
-    prototypes = tf.TensorSpec([None, size], tf.float32, "prototypes")
-    endpoints: dict[str, Endpoint] = {
-        "serving_default": (classifier.classify, [features]),
-        "classify_with_alpha": (classifier.classify_with_alpha, [features, alpha]),
-        "classify_with_new_classes": (
-            classifier.classify_with_new_classes,
-            [features, sentences, names],
-        ),
-        "embed_prototypes": (
-            _with_id(classifier.embed_prototypes, export_id),
-            [sentences, names],
-        ),
-        "classify_with_prototypes": (
-            _with_id(classifier.classify_with_prototypes, export_id),
-            [features, prototypes, names],
-        ),
-    }
-    if gallery_split:
-        gallery = _gallery(model, splits[gallery_split], k)
-        endpoints["retrieve_captions"] = (gallery.retrieve_captions, [features])
-        endpoints["retrieve_images"] = (gallery.retrieve_images, [_strings("text")])
-    return endpoints
-
-
-def _embedded_classes(
-    model: Embedder, splits: dict[str, Split], class_names: Sequence[str], settings: RuleSettings
-) -> ClassStore:
-    """What an evaluation of `model` would keep of the classes."""
-    scatter = CaptionScatter()
-    order = ("test_seen", "test_unseen", "trainval")
-    embedded = [embed_split(model, splits[name], [scatter]) for name in order]
-    queries = queries_from(*embedded, model=model, settings=settings)
-    return ClassStore(
-        [class_names[label] for label in queries.prototypes.classes],
-        queries.prototypes,
-        queries.is_seen,
-        scatter.result(queries.prototypes),
-        queries.rule.discriminants,
-    )
-
-
-def _gallery(model: Embedder, split: Split, k: int) -> Gallery:
-    blocks = list(embed_captions(model, split))
-    return Gallery(
-        model,
-        [caption for own in split.captions for caption in own],
-        np.concatenate([instances for _, instances in blocks]),
-        np.concatenate([embeddings for embeddings, _ in blocks]),
-        split.image_ids.tolist(),
-        model.embed_images(split.image_features),
-        k,
-    )
-
-
-def _features(model: Embedder) -> tf.TensorSpec:
-    return tf.TensorSpec([None, model.feature_size], tf.float32, "image_features")
-
-
-def _strings(name: str) -> tf.TensorSpec:
-    return tf.TensorSpec([None], tf.string, name)
 
 
 def write_saved_model(

@@ -4,25 +4,16 @@ Every output has the batch as its first dimension, so that a server may batch re
 are refused inside the graph: the request gets an error, and the next one is served.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import tensorflow as tf
 
 from clarel_tf.decision.rule import DecisionRule, Images, rescaled
+from clarel_tf.decision.selected import Selected
 from clarel_tf.models.distances import pairwise_distances
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.serving.nearest import Nearest, add_candidates, nearest_in_blocks, no_candidates
 
 Answer = dict[str, tf.Tensor]
-
-
-class Selected(NamedTuple):
-    """What a run selected on validation data."""
-
-    alpha: float
-    temperature: float
-    none_distance: float
 
 
 def embed_images(model: Embedder, image_features: tf.Tensor) -> tf.Tensor:
@@ -180,7 +171,7 @@ class PrototypeClassifier:
         """
         distances = tf.debugging.check_numerics(found.distances, "alpha is too large")
         logits = (distances[:, :1] - distances) / self._selected.temperature
-        near_enough = distances[:, :1] <= self._selected.none_distance
+        near_enough = distances[:, :1] <= self._selected.none_of_these.distance
         return {
             "class_name": tf.gather(class_names, found.rows),
             "distance": distances,

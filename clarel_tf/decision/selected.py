@@ -1,0 +1,68 @@
+"""The settings of the decision rule, and the values that it takes from validation data."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class RuleSettings(NamedTuple):
+    """The settings of these names; as they are by default, the rule is that of the paper.
+
+    Attributes:
+      head_evidence: weight of the image head's log-probabilities, in units of distance.
+      discriminant_evidence: of the discriminants, as a share of how distances vary.
+    """
+
+    head_evidence: float = 0.0
+    discriminant_evidence: float = 0.0
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "RuleSettings":
+        """From a config or results; a run that is older than a setting did without it."""
+        return cls(**{name: values[name] for name in cls._fields if name in values})
+
+    @property
+    def is_of_the_paper(self) -> bool:
+        """True if the distances to the prototypes alone decide."""
+        return self == RuleSettings()
+
+
+@dataclasses.dataclass(frozen=True)
+class NoneThreshold:
+    """An image whose best class is farther away than `distance` belongs to none of the classes.
+
+    Attributes:
+      distance: the threshold on d_alpha.
+      accepted: percent of validation images that pass it with their class on offer.
+      rejected: percent of validation images that do not pass it without their class on offer.
+    """
+
+    distance: float
+    accepted: float
+    rejected: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Selected:
+    """What was selected for a model on validation data, with the settings of its rule.
+
+    Attributes:
+      alpha: the rescaling of distances to seen classes.
+      temperature: of the softmax over -d_alpha.
+      none_of_these: the threshold of rejection.
+      head_evidence, discriminant_evidence: as in `RuleSettings`. A run that is older than a
+        setting did without it.
+      alpha_captions_alone: alpha of the paper's rule; None if that is the rule anyway.
+    """
+
+    alpha: float
+    temperature: float
+    none_of_these: NoneThreshold
+    head_evidence: float = 0.0
+    discriminant_evidence: float = 0.0
+    alpha_captions_alone: float | None = None
+
+    @property
+    def rule(self) -> RuleSettings:
+        """The settings of the decision rule."""
+        return RuleSettings(self.head_evidence, self.discriminant_evidence)

@@ -1,0 +1,236 @@
+"""Records of what an evaluation measures; `results.json` and its neighbours are made of them.
+
+All measures are in percent unless their name says otherwise.
+"""
+
+import dataclasses
+from typing import Any
+
+from clarel_tf.decision.selected import Selected
+
+
+@dataclasses.dataclass(frozen=True)
+class ZslScores:
+    """Accuracy of unseen images against the unseen classes alone."""
+
+    top1: float
+
+
+@dataclasses.dataclass(frozen=True)
+class GzslScores:
+    """Accuracies of unseen and of seen images against all classes, and their harmonic mean."""
+
+    u: float
+    s: float
+    h: float
+
+
+@dataclasses.dataclass(frozen=True)
+class AlphaPoint:
+    """u, s and H at one alpha."""
+
+    alpha: float
+    u: float
+    s: float
+    h: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scores:
+    """The measures of one model by one rule: at the selected alpha, at 0, and over all alpha."""
+
+    zsl: ZslScores
+    gzsl: GzslScores
+    gzsl_alpha0: GzslScores
+    ausuc: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoresAtAlpha(Scores):
+    """The same, with the alpha that was selected."""
+
+    alpha: float
+
+
+@dataclasses.dataclass(frozen=True)
+class CalibrationErrors:
+    """Expected calibration error with temperature 1 and with the fitted temperature."""
+
+    calibration_error_before: float
+    calibration_error_after: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ValidationScores(Scores, CalibrationErrors):
+    """The measures on the validation splits; runs of 0.1 may lack those by captions alone."""
+
+    zsl_captions_alone: ZslScores | None = None
+    gzsl_captions_alone: GzslScores | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Selection(Selected):
+    """`validation/selection.json`: what was selected with a model of the training split.
+
+    Attributes:
+      distance_level: mean distance of a training image to its class, see `carry_over`.
+      validation: the measures that go with it.
+      alpha_curve: u, s and H for every candidate of alpha.
+    """
+
+    distance_level: float | None = None  # runs of 0.1 may lack it
+    validation: ValidationScores
+    alpha_curve: list[AlphaPoint]
+
+
+@dataclasses.dataclass(frozen=True)
+class WordVectorUse:
+    """Which word vectors a model used: the file, if any, and for how many words."""
+
+    file: str | None
+    frozen: bool
+    words: int
+    missing: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelOrigin:
+    """Where a tested model comes from.
+
+    Attributes:
+      seed: of the model, or of the first model of an ensemble.
+      seeds: of the models of an ensemble; None for a single model.
+      fingerprints: of the splits, the word vectors and whatever else the result depends on.
+    """
+
+    seed: int
+    steps: int
+    word_vectors: WordVectorUse
+    fingerprints: dict[str, Any]
+    seeds: list[int] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Results(ModelOrigin, Selected, Scores):
+    """`results.json`: the one test of a run.
+
+    Attributes:
+      alpha_on_validation: alpha before it was carried over to the final model.
+      validation, alpha_curve: as in `Selection`.
+
+    Example:
+
+    >>> results = clarel_tf.RunFolder("runs/demo").read_results()
+    >>> isinstance(results, clarel_tf.Results)
+    True
+    >>> print(f"H {results.gzsl.h:.0f}, ZSL {results.zsl.top1:.0f}")  # doctest: +ELLIPSIS
+    H ..., ZSL ...
+    """
+
+    dataset: str
+    dataset_config: str
+    protocol: str
+    alpha_on_validation: float | None = None
+    zsl_captions_alone: ZslScores | None = None
+    gzsl_captions_alone: GzslScores | None = None
+    validation: ValidationScores
+    alpha_curve: list[AlphaPoint]
+
+
+@dataclasses.dataclass(frozen=True)
+class AveragePrecision:
+    """AP@50 of the unseen classes among their own images, and of all classes among all images."""
+
+    unseen: float
+    all: float
+
+
+@dataclasses.dataclass(frozen=True)
+class CaptionsPoint:
+    """Mean and standard deviation over draws, with prototypes of so many captions."""
+
+    captions: int
+    zsl: float
+    zsl_std: float
+    u: float
+    u_std: float
+    s: float
+    s_std: float
+    h: float
+    h_std: float
+
+
+@dataclasses.dataclass(frozen=True)
+class NewClassPoint:
+    """What a class of so many sentences gets right, with standard deviations over the draws.
+
+    Attributes:
+      accuracy: percent of the class's images that are given to it, mean over the classes.
+      precision: percent of the images given to new classes that are theirs.
+    """
+
+    sentences: int
+    accuracy: float
+    accuracy_std: float
+    precision: float
+    precision_std: float
+
+
+@dataclasses.dataclass(frozen=True)
+class SeenUnseenCurve:
+    """Pairs of u and s over all alpha."""
+
+    u: list[float]
+    s: list[float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Confusion:
+    """A pair of classes, and the percent of the true one's images that the other gets."""
+
+    true: str
+    predicted: str
+    percent: float
+
+
+@dataclasses.dataclass(frozen=True)
+class ExampleCaption:
+    """A caption near to an image; `own` if it is one of the image's captions."""
+
+    text: str
+    class_name: str
+    own: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """An image with its class, the class that it was given to, and the nearest captions."""
+
+    image_id: str
+    class_name: str
+    predicted: str
+    right: bool
+    captions: list[ExampleCaption]
+
+
+@dataclasses.dataclass(frozen=True)
+class Measures:
+    """`evaluation.json`: every measure of a model on the test splits.
+
+    Attributes:
+      selected: what the rule used.
+      prototypes: scores by the kind of prototypes: `all` captions, `leave_own_out`, and
+        `captions_alone` for the rule of the paper where more than captions was asked.
+      retrieval: recall by split, direction and k.
+    """
+
+    selected: Selected
+    prototypes: dict[str, ScoresAtAlpha]
+    ap_at_50: AveragePrecision
+    retrieval: dict[str, dict[str, dict[str, float]]]
+    calibration: CalibrationErrors
+    captions_curve: list[CaptionsPoint]
+    new_class_curve: list[NewClassPoint]
+    seen_unseen_curve: SeenUnseenCurve
+    confusions: list[Confusion]
+    examples: list[Example]

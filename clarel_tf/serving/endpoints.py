@@ -1,0 +1,159 @@
+"""The signatures of the three exported models, by name: functions with the tensors they take."""
+
+import functools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from clarel_tf.data.split import Split
+from clarel_tf.decision.class_store import ClassStore
+from clarel_tf.decision.embedded_splits import embed_captions, embed_split
+from clarel_tf.decision.prototypes import CaptionScatter
+from clarel_tf.decision.rule import DecisionRule
+from clarel_tf.decision.selected import RuleSettings, Selected
+from clarel_tf.evaluation.zero_shot import queries_from
+from clarel_tf.models.embedder import Embedder
+from clarel_tf.serving.signatures import (
+    Answer,
+    Gallery,
+    PrototypeClassifier,
+    embed_images,
+    embed_texts,
+)
+from clarel_tf.serving.versions import EMBED_WITH_ID
+
+Endpoint = tuple[Callable[..., Answer], list[tf.TensorSpec]]
+
+
+def image_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:
+    """The signatures of the image embedder."""
+
+    def embed(image_features: tf.Tensor) -> Answer:
+        return {"embedding": embed_images(model, image_features)}
+
+    return _plain_and_with_id(embed, export_id, [_features(model)])
+
+
+def text_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:
+    """The signatures of the text embedder."""
+
+    def embed(text: tf.Tensor) -> Answer:
+        return {"embedding": embed_texts(model, text)}
+
+    return _plain_and_with_id(embed, export_id, [_strings("text")])
+
+
+def _plain_and_with_id(
+    embed: Callable[..., Answer], export_id: str, signature: list[tf.TensorSpec]
+) -> dict[str, Endpoint]:
+    """The signatures of an embedder; one output alone is what plain callers count on."""
+    return {
+        "serving_default": (embed, signature),
+        EMBED_WITH_ID: (_with_id(embed, export_id), signature),
+    }
+
+
+def _with_id(function: Callable[..., Answer], export_id: str) -> Callable[..., Answer]:
+    """Adds `export_id`, string [rows], to what a function answers.
+
+    A server loads new versions of the three models one after the other. Embeddings of different
+    exports do not belong together, and by the id a client can tell.
+    """
+
+    @functools.wraps(function)
+    def answer(*arguments: tf.Tensor) -> Answer:
+        outputs = function(*arguments)
+        rows = tf.shape(next(iter(outputs.values())))[0]
+        return {**outputs, "export_id": tf.fill([rows], export_id)}
+
+    return answer
+
+
+def classifier_endpoints(
+    model: Embedder,
+    splits: dict[str, Split],
+    class_names: Sequence[str],
+    selected: Selected,
+    k: int,
+    gallery_split: str | None,
+    export_id: str,
+    classes: ClassStore | None,
+) -> dict[str, Endpoint]:
+    """The signatures of the classifier; the arguments are those of `export_run`."""
+    settings = selected.rule
+    stored = classes or _embedded_classes(model, splits, class_names, settings)
+    head = model.image_classifier if settings.head_evidence else None
+    classifier = PrototypeClassifier(
+        model,
+        stored.prototypes.means(),
+        stored.names,
+        stored.is_seen,
+        selected,
+        DecisionRule(head, settings.head_evidence, stored.discriminants),
+        k,
+        caption_scatter=stored.caption_scatter,
+    )
+    features, size = _features(model), model.embedding_size
+    sentences, names = _strings("sentences"), _strings("class_names")
+    alpha = tf.TensorSpec([None], tf.float32, "alpha")
+    prototypes = tf.TensorSpec([None, size], tf.float32, "prototypes")
+    endpoints: dict[str, Endpoint] = {
+        "serving_default": (classifier.classify, [features]),
+        "classify_with_alpha": (classifier.classify_with_alpha, [features, alpha]),
+        "classify_with_new_classes": (
+            classifier.classify_with_new_classes,
+            [features, sentences, names],
+        ),
+        "embed_prototypes": (
+            _with_id(classifier.embed_prototypes, export_id),
+            [sentences, names],
+        ),
+        "classify_with_prototypes": (
+            _with_id(classifier.classify_with_prototypes, export_id),
+            [features, prototypes, names],
+        ),
+    }
+    if gallery_split:
+        gallery = _gallery(model, splits[gallery_split], k)
+        endpoints["retrieve_captions"] = (gallery.retrieve_captions, [features])
+        endpoints["retrieve_images"] = (gallery.retrieve_images, [_strings("text")])
+    return endpoints
+
+
+def _embedded_classes(
+    model: Embedder, splits: dict[str, Split], class_names: Sequence[str], settings: RuleSettings
+) -> ClassStore:
+    """What an evaluation of `model` would keep of the classes."""
+    scatter = CaptionScatter()
+    order = ("test_seen", "test_unseen", "trainval")
+    embedded = [embed_split(model, splits[name], [scatter]) for name in order]
+    queries = queries_from(*embedded, model=model, settings=settings)
+    return ClassStore(
+        [class_names[label] for label in queries.prototypes.classes],
+        queries.prototypes,
+        queries.is_seen,
+        scatter.result(queries.prototypes),
+        queries.rule.discriminants,
+    )
+
+
+def _gallery(model: Embedder, split: Split, k: int) -> Gallery:
+    blocks = list(embed_captions(model, split))
+    return Gallery(
+        model,
+        [caption for own in split.captions for caption in own],
+        np.concatenate([instances for _, instances in blocks]),
+        np.concatenate([embeddings for embeddings, _ in blocks]),
+        split.image_ids.tolist(),
+        model.embed_images(split.image_features),
+        k,
+    )
+
+
+def _features(model: Embedder) -> tf.TensorSpec:
+    return tf.TensorSpec([None, model.feature_size], tf.float32, "image_features")
+
+
+def _strings(name: str) -> tf.TensorSpec:
+    return tf.TensorSpec([None], tf.string, name)
