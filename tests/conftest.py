@@ -15,7 +15,7 @@ from clarel_tf.config import Config
 from clarel_tf.data.loading import get_builder, prepare
 from clarel_tf.data.split import Split
 from clarel_tf.presets import preset
-from tests.programs import SMALL_MODEL, run_program
+from tests.helpers.programs import SMALL_MODEL, run_program
 
 # Files whose tests start programs: begun first, so that both processes end at about the same time.
 # Two that need the same fixture are not neighbours: one process would wait for the other.

@@ -76,6 +76,6 @@ def test_named_files_exist(document):
     text = path.read_text(encoding="utf-8")
     named = set(re.findall(r"(?<![\w/*<.])((?:[\w.]+/)*\w+\.py)\b", text))
     named = {name for name in named if "NAME" not in name}  # stands for a name
-    homes = (ROOT, path.parent, ROOT / "tests")
+    homes = (ROOT, path.parent)
     missing = [name for name in named if not any((home / name).exists() for home in homes)]
     assert not missing
