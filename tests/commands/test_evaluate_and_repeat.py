@@ -15,7 +15,7 @@ from clarel_tf.models.saving import load_model
 from clarel_tf.models.vocabulary import build_vocabulary
 from clarel_tf.reporting.statistics import mean_and_interval
 from tests.helpers.independent_check import measure
-from tests.helpers.programs import run_program
+from tests.helpers.programs import call_program, run_program
 
 
 def test_repeats_have_their_own_seeds_and_folders(repeated_demo):
@@ -58,7 +58,6 @@ def test_evaluating_again_gives_the_same_measures(repeated_demo, tmp_path):
     assert {name: (run_dir / name).read_text() for name in before} == before
 
 
-@pytest.mark.slow
 def test_the_models_of_all_seeds_are_one_more_run(repeated_demo, tmp_path):
     folder, _ = repeated_demo
     run_dir = folder / "run" / "ensemble"
@@ -70,7 +69,7 @@ def test_the_models_of_all_seeds_are_one_more_run(repeated_demo, tmp_path):
     assert "models of seeds 0, 1 side by side" in (run_dir / "report.html").read_text()
     # What is exported of it gives the same measures, by a plain loop outside of the package.
     data, exports = folder / "data", tmp_path / "exports"
-    exporting = run_program(
+    exporting = call_program(
         "export_main.py", f"--run_dir={run_dir}", f"--export_dir={exports}", f"--data_dir={data}"
     )
     assert exporting.returncode == 0, exporting.stderr
@@ -80,7 +79,7 @@ def test_the_models_of_all_seeds_are_one_more_run(repeated_demo, tmp_path):
 
 
 def test_an_ensemble_of_one_is_refused_before_anything_is_trained(tmp_path):
-    done = run_program("train_main.py", "--ensemble", f"--run_dir={tmp_path / 'run'}")
+    done = call_program("train_main.py", "--ensemble", f"--run_dir={tmp_path / 'run'}")
     assert done.returncode == 1
     assert "give --repeats too" in done.stderr
     assert not (tmp_path / "run").exists()
@@ -91,7 +90,7 @@ def test_what_is_not_a_finished_run_is_refused(tmp_path):
         ([], "--run_dir is missing"),
         ([f"--run_dir={tmp_path}"], "holds no finished run"),
     ):
-        done = run_program("evaluate_main.py", *flags)
+        done = call_program("evaluate_main.py", *flags)
         assert done.returncode == 1
         assert done.stderr.startswith("error: ") and message in done.stderr
 

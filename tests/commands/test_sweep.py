@@ -1,10 +1,6 @@
 """sweep_main.py in a real process, and the tables it makes."""
 
 import csv
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import matplotlib.image
 import pytest
@@ -16,8 +12,8 @@ from clarel_tf.errors import ClarelError
 from clarel_tf.experiments.experiment import run_experiment, run_validation
 from clarel_tf.experiments.sweep import collect, grid_configs, parse_grid, remove_figures
 from clarel_tf.reporting.sweep_report import ablation_table, averaged, settings_table
+from tests.helpers.programs import SMALL_MODEL, call_program, run_program
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 MEASURED = {"zsl": 50.0, "u0": 30.0, "s0": 60.0, "h0": 40.0, "alpha": 0.1, "ausuc": 40.0}
 
 
@@ -117,27 +113,18 @@ def test_a_look_at_validation_tests_nothing_and_the_run_goes_on_from_there(
     assert row["splits"] == "test" and row["h"] == results["gzsl"]["h"]
 
 
-@pytest.mark.slow
 def test_program(tmp_path, demo_data_dir):
-    small = [
-        *("--embedding_size=16", "--word_size=8", "--filters=8,8", "--lstm_units=8"),
-        *("--max_tokens=12", "--steps=8", "--batch_size=16", "--captions=2", "--warmup_steps=2"),
-        "--equal_passes",
-    ]
     sweep_dir = tmp_path / "sweep"
-    command = [sys.executable, str(ROOT / "sweep_main.py"), *small]
-    command += [f"--sweep_dir={sweep_dir}", f"--data_dir={demo_data_dir}", "--jobs=2"]
-
-    def run(*more):
-        return subprocess.run(
-            [*command, *more], capture_output=True, text=True, timeout=400, env=dict(os.environ)
-        )
+    flags = [
+        *(*SMALL_MODEL, "--steps=8", "--batch_size=16", "--captions=2", "--warmup_steps=2"),
+        *("--equal_passes", f"--sweep_dir={sweep_dir}", f"--data_dir={demo_data_dir}", "--jobs=2"),
+    ]
 
     def read_rows():
         with open(sweep_dir / "sweep.csv", newline="") as handle:
             return list(csv.DictReader(handle))
 
-    done = run("--grid=kappa=0,0.5")
+    done = run_program("sweep_main.py", *flags, "--grid=kappa=0,0.5")
     assert done.returncode == 0, done.stderr
     rows = read_rows()
     assert {r["splits"] for r in rows} == {"test"}
@@ -153,7 +140,7 @@ def test_program(tmp_path, demo_data_dir):
 
     # Another grid in the same folder leaves what is there, and a run that cannot work is named.
     before = (sweep_dir / "kappa=0" / "results.json").stat().st_mtime_ns
-    again = run("--grid=kappa=0", "--grid=batch_size=99999")
+    again = call_program("sweep_main.py", *flags, "--grid=kappa=0", "--grid=batch_size=99999")
     assert again.returncode == 1
     assert "batch_size is 99999" in again.stdout and "1 of 1 runs failed" in again.stderr
     assert (sweep_dir / "kappa=0" / "results.json").stat().st_mtime_ns == before

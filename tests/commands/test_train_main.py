@@ -1,8 +1,7 @@
-"""The program itself, in real processes: from flags to results, killed and resumed, bad input."""
+"""The program from flags to results: killed and resumed, bad input."""
 
 import csv
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,40 +13,27 @@ import pytest
 
 from clarel_tf.models.vocabulary import load_vocabulary
 from clarel_tf.training.history import read_history
+from tests.helpers.programs import ROOT, SMALL_MODEL, call_program, run_program
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SMALL = [
-    *("--embedding_size=16", "--word_size=8", "--filters=8,8", "--lstm_units=8", "--max_tokens=12"),
+    *SMALL_MODEL,
     *("--steps=40", "--batch_size=16", "--captions=2", "--warmup_steps=2"),
     *("--log_every=10", "--checkpoint_every=10", "--evaluate_every=20"),
 ]
 
 
-def start(*flags: str, cwd: Path) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / "train_main.py"), *flags],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
-    )
-
-
 def run(*flags: str, cwd: Path) -> subprocess.CompletedProcess:
-    process = start(*flags, cwd=cwd)
-    out, err = process.communicate(timeout=300)
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    return call_program("train_main.py", *flags, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory) -> str:
-    return str(tmp_path_factory.mktemp("data"))
+def data_dir(demo_data_dir) -> str:
+    return str(demo_data_dir)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, data_dir) -> tuple[Path, subprocess.CompletedProcess]:
-    """A run of the demo from nothing, with default run folder and dataset."""
+    """A run with default run folder and dataset."""
     folder = tmp_path_factory.mktemp("work")
     done = run(f"--data_dir={data_dir}", *SMALL, cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -113,7 +99,6 @@ def test_a_finished_run_is_not_run_again(finished, data_dir):
     assert (folder / "results.json").stat().st_mtime_ns == before
 
 
-@pytest.mark.slow
 def test_other_settings_in_the_same_folder_are_refused(finished, data_dir):
     again = run(f"--data_dir={data_dir}", *SMALL, "--kappa=0.25", cwd=finished[0].parent.parent)
     assert_one_line(again, "kappa=0.5, now it is 0.25")
@@ -125,11 +110,17 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def test_killed_and_started_again_it_ends_the_same(finished, data_dir, tmp_path):
+    """A process is killed; this one goes on, and has the values of a run that was never killed."""
     reference, _ = finished
     folder = tmp_path / "run"
     flags = [f"--data_dir={data_dir}", f"--run_dir={folder}", *SMALL]
     # Once, in the second phase; test_kills.py kills in every phase, and much more often.
-    process = start(*flags, cwd=tmp_path)
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "train_main.py"), *flags],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     deadline = time.monotonic() + 200
     while not (folder / "checkpoints/step_000000020.npz").exists():
         assert process.poll() is None, process.communicate()[1]
@@ -185,7 +176,11 @@ def test_bad_flags(tmp_path, flags, message):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
+def test_bad_flags_of_a_process(tmp_path):
+    assert_one_line(run_program("train_main.py", "--steps=0", cwd=tmp_path), "steps must be")
+    assert not list(tmp_path.iterdir())
+
+
 def test_bad_input_that_shows_only_later(tmp_path, data_dir):
     (tmp_path / "vectors.txt").write_text("zebra 1 2 3\n")
     flags = [f"--data_dir={data_dir}", *SMALL, "--word_vectors=vectors.txt", "--run_dir=new"]
@@ -193,9 +188,7 @@ def test_bad_input_that_shows_only_later(tmp_path, data_dir):
 
 
 def test_help_is_in_groups():
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "train_main.py"), "--help"], capture_output=True, text=True
-    )
+    done = run_program("train_main.py", "--help")
     assert done.returncode == 0
     titles = ["Program", "Experiment", "Model", "Loss", "Training"]
     assert [line for line in done.stdout.splitlines() if line in titles] == titles

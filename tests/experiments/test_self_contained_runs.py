@@ -14,7 +14,7 @@ from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.storage.files import read_json
 from clarel_tf.storage.word_vectors import load_word_vectors
 from tests.conftest import NAMES
-from tests.helpers.programs import SMALL_MODEL, run_program
+from tests.helpers.programs import SMALL_MODEL, call_program
 
 WORDS = ("a", "red", "blue", "green", "white", "black", "brown", "grey", "pink", "purple")
 
@@ -74,20 +74,20 @@ def test_export_needs_the_file_for_all_its_words_alone(tmp_path, demo_data_dir):
     source = write_vectors(tmp_path / "files" / "vectors.txt")
     data, run_dir = f"--data_dir={demo_data_dir}", f"--run_dir={tmp_path / 'run'}"
     flags = [*SMALL_MODEL, "--steps=4", "--batch_size=16", "--captions=1", "--warmup_steps=1"]
-    done = run_program("train_main.py", data, run_dir, *flags, f"--word_vectors={source}")
+    done = call_program("train_main.py", data, run_dir, *flags, f"--word_vectors={source}")
     assert done.returncode == 0, done.stderr
     shutil.move(source, tmp_path / "moved.txt")
     write_vectors(tmp_path / "other.txt", seed=1)
     export = ["export_main.py", data, run_dir, f"--export_dir={tmp_path / 'models'}"]
-    done = run_program(*export)
+    done = call_program(*export)
     assert done.returncode == 0, done.stderr
     every_word = [*export, "--export_vocabulary=all"]
     for flags, message in (
         ([], "say where it is with --word_vectors"),
         ([f"--word_vectors={tmp_path / 'other.txt'}"], "the word-vector file is not what"),
     ):
-        done = run_program(*every_word, *flags)
+        done = call_program(*every_word, *flags)
         assert done.returncode == 1 and message in done.stderr, done.stderr
-    done = run_program(*every_word, f"--word_vectors={tmp_path / 'moved.txt'}")
+    done = call_program(*every_word, f"--word_vectors={tmp_path / 'moved.txt'}")
     assert done.returncode == 0, done.stderr
     assert "Exported version 2" in done.stdout

@@ -1,17 +1,12 @@
 """The look at a dataset, on splits whose numbers are known."""
 
 import dataclasses
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from clarel_tf.reporting.dataset_report import dataset_report
+from tests.helpers.programs import call_program, run_program
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = [f"class {i}" for i in range(8)]
 
 
@@ -50,18 +45,10 @@ def test_names_ids_and_captions_are_printable(splits):
         assert part in text
 
 
-@pytest.mark.slow
 def test_program_on_demo(demo_data_dir):
-    def run(*flags):
-        return subprocess.run(
-            [sys.executable, str(ROOT / "inspect_main.py"), *flags],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "TFDS_DATA_DIR": str(demo_data_dir)},
-        )
-
-    done = run()
+    done = run_program("inspect_main.py", env={"TFDS_DATA_DIR": str(demo_data_dir)})
     assert done.returncode == 0, done.stderr
     assert "demo/1.0.0" in done.stdout and "Tokens a caption" in done.stdout
-    wrong = run("--word_vectors=none.txt")
+    flags = [f"--data_dir={demo_data_dir}", "--word_vectors=none.txt"]
+    wrong = call_program("inspect_main.py", *flags)
     assert wrong.returncode == 1 and wrong.stderr.splitlines()[-1].startswith("error: cannot read")

@@ -27,7 +27,7 @@ from clarel_tf.serving.export import write_saved_model
 from clarel_tf.serving.signatures import PrototypeClassifier, Selected
 from clarel_tf.storage.files import read_json
 from tests.helpers.independent_check import measure
-from tests.helpers.programs import ROOT, run_program
+from tests.helpers.programs import ROOT, call_program, run_program
 
 LIBRARY = Path(tf.sysconfig.get_lib())
 MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
@@ -375,7 +375,7 @@ def test_versions_count_up_and_server_files_parse(exported):
     folder = exported[0]
     flags = [f"--data_dir={folder / 'data'}", f"--run_dir={folder / 'run'}"]
     before = {p: p.stat().st_mtime_ns for p in (folder / "models").glob("*/1/saved_model.pb")}
-    done = run_program("export_main.py", *flags, f"--export_dir={folder / 'models'}")
+    done = call_program("export_main.py", *flags, f"--export_dir={folder / 'models'}")
     assert done.returncode == 0, done.stderr
     assert all((folder / "models" / name / "2" / "saved_model.pb").exists() for name in MODELS)
     assert before == {p: p.stat().st_mtime_ns for p in before}

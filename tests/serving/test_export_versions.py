@@ -28,7 +28,7 @@ from clarel_tf.storage import ownership
 from clarel_tf.storage.files import read_json
 from tests.conftest import NAMES
 from tests.helpers.model_server import serve
-from tests.helpers.programs import run_program
+from tests.helpers.programs import call_program
 
 
 def make_version(folder: Path, version: int, models=MODELS) -> None:
@@ -142,7 +142,7 @@ def test_strays_in_a_model_folder_are_no_versions(tmp_path, exported_run, splits
     split = splits["test_unseen"]
     np.savez(tmp_path / "x.npz", image_ids=split.image_ids[:2], features=split.image_features[:2])
     flags = [f"--export_dir={exports}", f"--features={tmp_path / 'x.npz'}"]
-    done = run_program("classify_main.py", *flags)
+    done = call_program("classify_main.py", *flags)
     assert done.returncode == 0, done.stderr
 
 

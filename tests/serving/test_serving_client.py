@@ -19,7 +19,7 @@ from clarel_tf.serving.versions import MODELS, checksums_path
 from clarel_tf.storage.checksums import MANIFEST
 from tests.conftest import NAMES
 from tests.helpers.model_server import serve
-from tests.helpers.programs import run_program
+from tests.helpers.programs import call_program, run_program
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,6 @@ def test_new_classes_are_parsed():
             parse_new_classes([bad])
 
 
-@pytest.mark.slow
 def test_program_asks_a_folder_or_a_server(served, splits, tmp_path):
     folder, _, addresses = served
     split = splits["test_unseen"]
@@ -200,7 +199,7 @@ def test_program_asks_a_folder_or_a_server(served, splits, tmp_path):
         (str(split.image_ids[1]), 1),
     ]
     for address in addresses.values():
-        asked = run_program("classify_main.py", f"--server={address}", images, new, "--format=csv")
+        asked = call_program("classify_main.py", f"--server={address}", images, new, "--format=csv")
         assert asked.returncode == 0, asked.stderr
         found = list(csv.DictReader(io.StringIO(asked.stdout)))
         assert [row["class"] for row in found] == [row["class"] for row in rows]
@@ -216,6 +215,6 @@ def test_program_asks_a_folder_or_a_server(served, splits, tmp_path):
     ],
 )
 def test_program_names_what_is_missing(tmp_path, flags, message):
-    done = run_program("classify_main.py", *flags, cwd=tmp_path)
+    done = call_program("classify_main.py", *flags, cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("error: ") and message in done.stderr

@@ -25,7 +25,7 @@ from tests.helpers.hostile_servers import (
     response,
     talking,
 )
-from tests.helpers.programs import run_program
+from tests.helpers.programs import call_program
 
 ONE = {"outputs": [[1.0, 2.0]]}
 SECRET = "Bearer s3cret"
@@ -251,7 +251,6 @@ def test_grpc_answers_are_bounded_packed_or_not(compression):
         connect(address).embed_texts(["a bird"])
 
 
-@pytest.mark.slow
 def test_program_reads_the_value_from_a_file(made, tmp_path):
     seen, answer = (
         [],
@@ -276,16 +275,16 @@ def test_program_reads_the_value_from_a_file(made, tmp_path):
             f"--features={tmp_path / 'images.npz'}",
         ]
         for form in ("table", "csv"):
-            done = run_program("classify_main.py", *flags, f"--format={form}")
+            done = call_program("classify_main.py", *flags, f"--format={form}")
             assert done.returncode == 0, done.stderr
             assert "a\\x1b[2J" in done.stdout and "one\\r" in done.stdout
             assert "\x1b" not in done.stdout
-        done = run_program("classify_main.py", *flags, "--format=json")
+        done = call_program("classify_main.py", *flags, "--format=json")
         assert json.loads(done.stdout)[0]["class"] == "a\x1b[2J"
         assert seen == [SECRET] * 3
-        wrong = run_program("classify_main.py", *flags, "--authorization_file=none.txt")
+        wrong = call_program("classify_main.py", *flags, "--authorization_file=none.txt")
         assert wrong.returncode == 1 and "cannot read none.txt" in wrong.stderr
-    alone = run_program(
+    alone = call_program(
         "classify_main.py", "--export_dir=x", "--ca_file=y", f"--features={tmp_path / 'images.npz'}"
     )
     assert alone.returncode == 1 and "belong to --server" in alone.stderr

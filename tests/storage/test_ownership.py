@@ -21,7 +21,7 @@ from clarel_tf.serving.export import export_run
 from clarel_tf.storage import ownership
 from clarel_tf.storage.files import read_json
 from tests.conftest import NAMES
-from tests.helpers.programs import SMALL_MODEL, run_program
+from tests.helpers.programs import SMALL_MODEL, call_program
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -43,7 +43,7 @@ def test_the_program_refuses_a_folder_of_somebody_else(tmp_path, demo_data_dir):
     before = contents(tmp_path)
     flags = ["--dataset=demo", "--steps=20", f"--data_dir={demo_data_dir}", *SMALL_MODEL]
     for more in ([], ["--restart"]):
-        done = run_program("train_main.py", *flags, f"--run_dir={folder}", *more)
+        done = call_program("train_main.py", *flags, f"--run_dir={folder}", *more)
         assert done.returncode == 1
         assert "was not made by clarel_tf: it holds config.json, thesis" in done.stderr
         assert contents(tmp_path) == before
@@ -273,7 +273,7 @@ def test_evaluation_writes_into_no_folder_of_somebody_else(tmp_path):
     folder = somebodys_folder(tmp_path / "p")
     (folder / "results.json").write_text("{}")
     before = contents(folder)
-    done = run_program("evaluate_main.py", f"--run_dir={folder}")
+    done = call_program("evaluate_main.py", f"--run_dir={folder}")
     assert done.returncode == 1 and "was not made by clarel_tf" in done.stderr
     assert contents(folder) == before
 

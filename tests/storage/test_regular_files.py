@@ -22,7 +22,7 @@ from clarel_tf.storage import files
 from clarel_tf.storage.archives import iterate_texts, read_zip_member
 from clarel_tf.storage.array_files import read_mat, read_npz
 from clarel_tf.storage.word_vectors import load_word_vectors
-from tests.helpers.programs import run_program
+from tests.helpers.programs import call_program
 
 READERS = {
     "word vectors": lambda path: load_word_vectors(path, ["bird"]),
@@ -105,7 +105,7 @@ def test_remote_paths_are_left_to_tfds():
 
 def test_word_vectors_that_are_a_pipe_end_the_program(tmp_path, demo_data_dir):
     os.mkfifo(tmp_path / "vectors")
-    done = run_program(
+    done = call_program(
         "train_main.py",
         *(f"--data_dir={demo_data_dir}", f"--run_dir={tmp_path / 'run'}"),
         f"--word_vectors={tmp_path / 'vectors'}",
