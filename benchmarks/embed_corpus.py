@@ -15,7 +15,7 @@ import tensorflow as tf
 from captions import CUB_CAPTIONS, load_corpus
 
 from clarel_tf.models.vocabulary import tokenize_captions
-from tests.plain_text_tower import PlainTextTower
+from tests.helpers.plain_text_tower import PlainTextTower
 
 OURS, PLAIN = "clarel_tf, embed_token_ids", "plain Keras tower, padded"
 

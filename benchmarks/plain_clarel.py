@@ -12,7 +12,7 @@ from clarel_tf.models import losses
 from clarel_tf.models.clarel import Batch, Clarel
 from clarel_tf.models.distances import pairwise_distances
 from clarel_tf.models.losses import METRICS
-from tests.plain_text_tower import PlainTextTower
+from tests.helpers.plain_text_tower import PlainTextTower
 
 
 class PlainClarel(keras.Model):

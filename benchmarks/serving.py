@@ -30,7 +30,7 @@ from clarel_tf.serving.signatures import (
     embed_images,
     embed_texts,
 )
-from tests.plain_text_tower import PlainTextTower
+from tests.helpers.plain_text_tower import PlainTextTower
 
 ROUNDS = 5
 
@@ -52,7 +52,7 @@ def in_cpp(path: Path, folder: Path, feeds: dict, repeats: int) -> dict:
     (folder / "request.json").write_text(json.dumps(body))
     command = [
         sys.executable,
-        str(harness.ROOT / "tests" / "cpp_loader.py"),
+        str(harness.ROOT / "tests" / "helpers" / "cpp_loader.py"),
         tf.sysconfig.get_lib(),
     ]
     done = subprocess.run(

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from tests.plain_text_tower import PlainTextTower
+from tests.helpers.plain_text_tower import PlainTextTower
 
 LEARNING_RATE, MOMENTUM, CLIP_NORM = 0.1, 0.9, 1.0
 

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from clarel_tf.config import Config
-from clarel_tf.data.loading import get_builder, prepare
 from clarel_tf.data.split import Split
 from clarel_tf.presets import preset
-from tests.programs import SMALL_MODEL, run_program
+from tests.helpers.programs import SMALL_MODEL, call_program, run_program
 
 # Files whose tests start programs: begun first, so that both processes end at about the same time.
 # Two that need the same fixture are not neighbours: one process would wait for the other.
@@ -92,8 +91,14 @@ def made_once(tmp_path_factory) -> MadeOnce:
 
 @pytest.fixture(scope="session")
 def demo_data_dir(made_once) -> Path:
-    """A folder with the demo dataset, built once."""
-    return made_once("demo_data", lambda folder: prepare(get_builder("demo", data_dir=str(folder))))
+    """A folder with the demo dataset, built once, by a program that found nothing there."""
+
+    def make(folder: Path) -> None:
+        done = call_program("inspect_main.py", f"--data_dir={folder}")
+        assert done.returncode == 0, done.stderr
+        assert "Dataset demo/1.0.0" in done.stdout
+
+    return made_once("demo_data", make)
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ def test_example(name, folder, demo_data_dir, monkeypatch):
     value = getattr(clarel_tf, name)
     assert value.__doc__
     if "```python" in value.__doc__:
-        return  # tests/test_own_towers.py runs it
+        return  # tests/models/test_own_towers.py runs it
     monkeypatch.chdir(folder)
     monkeypatch.setenv("TFDS_DATA_DIR", str(demo_data_dir))
     names = {"clarel_tf": clarel_tf, "np": np, "tf": tf, "keras": keras, "json": json, "os": os}

@@ -19,7 +19,7 @@ from clarel_tf.models.saving import load_model
 from clarel_tf.storage.archives import iterate_texts, read_zip_member
 from clarel_tf.storage.array_files import read_npz
 from clarel_tf.storage.word_vectors import load_word_vectors
-from tests.programs import ROOT
+from tests.helpers.programs import ROOT
 
 # Calls that execute, unpickle or unpack what they are given, by the last parts of their names.
 FORBIDDEN = {

@@ -12,7 +12,7 @@ import tensorflow_datasets as tfds
 from clarel_tf.data.loading import class_names, get_builder, load_splits
 from clarel_tf.data.pairs.splits import SplitShares
 from clarel_tf.data.schema import SPLITS
-from tests.pairs_data import (
+from tests.helpers.pairs_data import (
     assert_same_as,
     build,
     made_splits,

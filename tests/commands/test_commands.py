@@ -1,0 +1,72 @@
+"""What all programs have in common: pipes, Ctrl-C, help, quiet starts."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.programs import ROOT, run_program
+
+
+def test_a_pipe_that_was_closed_is_no_error(demo_data_dir):
+    command = f"{sys.executable} {ROOT / 'inspect_main.py'} --data_dir={demo_data_dir}"
+    done = subprocess.run(
+        ["bash", "-c", f"{command} --per_class | head -1; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and "roken pipe" not in done.stderr, done.stderr
+    assert done.stdout.startswith("Dataset demo")
+
+
+def test_the_config_of_a_dataset_is_in_the_help():
+    for program in ("train_main.py", "sweep_main.py"):
+        assert "--config " in run_program(program, "--help").stdout
+
+
+def test_programs_start_without_notes_of_tensorflow(demo_data_dir):
+    environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "inspect_main.py"), f"--data_dir={demo_data_dir}"],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("program", "flags", "promise"),
+    [
+        ("export_main.py", ["--export_dir=models"], "nothing was left half-written"),
+        ("train_main.py", ["--run_dir=new"], "goes on from the last checkpoint"),
+    ],
+)
+def test_ctrl_c_promises_what_is_true(
+    program, flags, promise, tmp_path, repeated_demo, demo_data_dir
+):
+    if program == "export_main.py":
+        flags = [*flags, f"--run_dir={repeated_demo[0] / 'run' / 'seed_0'}"]
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / program), f"--data_dir={demo_data_dir}", *flags],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    folder = tmp_path / flags[0].partition("=")[2]
+    deadline = time.monotonic() + 120
+    while not any(Path(folder).glob(".staging" if "export" in program else "config.json")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "error: stopped; " + (
+        promise if "export" in program else f"the same command {promise}"
+    )

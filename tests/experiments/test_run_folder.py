@@ -1,0 +1,95 @@
+"""Whether a command may go on with a folder."""
+
+import subprocess
+import sys
+
+import pytest
+
+from clarel_tf.config import Config
+from clarel_tf.errors import ClarelError
+from clarel_tf.experiments.run_folder import RunFolder
+
+
+def make_run(path, config=Config(), steps=100) -> RunFolder:
+    """A run that has a checkpoint."""
+    folder = RunFolder(path)
+    with folder.opened(config):
+        (folder.path / "checkpoints").mkdir()
+        (folder.path / "checkpoints" / f"step_{steps:09d}.npz").write_bytes(b"")
+    return folder
+
+
+def open_and_close(folder: RunFolder, config=Config(), **flags) -> None:
+    with folder.opened(config, **flags):
+        pass
+
+
+def test_the_same_config_may_go_on_and_another_may_not(tmp_path):
+    folder = make_run(tmp_path / "deep" / "run", Config(seed=4))
+    open_and_close(folder, Config(seed=4))
+    with pytest.raises(ClarelError, match="seed=4, now it is 5"):
+        open_and_close(folder, Config(seed=5))
+    assert list(folder.path.rglob("step_*.npz"))
+
+
+def test_a_run_that_failed_at_once_does_not_claim_its_folder(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    open_and_close(folder, Config(seed=4))
+    folder.begin_with({"train": "aa"})
+    open_and_close(folder, Config(seed=5))
+    folder.begin_with({"train": "bb"})
+    assert '"seed": 5' in folder.config_path.read_text()
+
+
+def test_restart_begins_anew_and_touches_nothing_else(tmp_path):
+    folder = make_run(tmp_path / "run")
+    (folder.path / "results.json").write_text("{}")
+    open_and_close(folder, Config(seed=1), restart=True)
+    assert not folder.results_path.exists() and not list(folder.path.rglob("*.npz"))
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ClarelError, match=r"not made by clarel_tf: it holds notes\.txt, run"):
+        open_and_close(RunFolder(tmp_path), restart=True)
+    assert (tmp_path / "notes.txt").exists()
+
+
+def test_a_file_in_the_way(tmp_path):
+    (tmp_path / "run").write_text("")
+    with pytest.raises(ClarelError, match="is a file"):
+        open_and_close(RunFolder(tmp_path / "run"))
+    with pytest.raises(ClarelError, match="cannot write to run_dir"):
+        open_and_close(RunFolder(tmp_path / "run" / "below"))
+
+
+def test_a_damaged_config_is_named(tmp_path):
+    folder = make_run(tmp_path / "run")
+    folder.config_path.write_text(folder.config_path.read_text()[:-20])
+    with pytest.raises(ClarelError, match=r"config\.json is not valid JSON"):
+        open_and_close(folder)
+
+
+def test_other_data_is_refused(tmp_path):
+    folder = make_run(tmp_path / "run")
+    folder.begin_with({"train": {"images": "aa"}})
+    folder.begin_with({"train": {"images": "aa"}})
+    with pytest.raises(ClarelError, match="split 'train' of the dataset is not what the run"):
+        folder.begin_with({"train": {"images": "bb"}})
+
+
+def test_a_second_process_is_kept_out(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    code = f"""
+from tests.experiments.test_run_folder import *
+open_and_close(RunFolder({str(folder.path)!r}))
+"""
+    with folder.opened(Config()):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert "another process is working in run_dir" in done.stderr
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_leftovers_of_a_killed_writer_are_removed(tmp_path):
+    folder = make_run(tmp_path / "run")
+    leftover = folder.path / ".123.partial.history.csv"
+    leftover.write_text("half")
+    open_and_close(folder)
+    assert not leftover.exists()

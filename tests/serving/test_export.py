@@ -1,0 +1,409 @@
+"""Exports as the model server would load them: in C++, in a process without TensorFlow's Python."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import prediction_log_pb2
+from tensorflow_serving.config import model_server_config_pb2
+
+from clarel_tf.data.loading import class_names, get_builder, load_splits
+from clarel_tf.decision.selected import NoneThreshold, Selected
+from clarel_tf.evaluation.gzsl import harmonic_mean, per_class_accuracy
+from clarel_tf.evaluation.zero_shot import embed_queries
+from clarel_tf.experiments.run_folder import RunFolder
+from clarel_tf.models.distances import pairwise_distances_numpy
+from clarel_tf.models.saving import load_model
+from clarel_tf.reporting.results_table import results_table
+from clarel_tf.serving.export import write_saved_model
+from clarel_tf.serving.signatures import PrototypeClassifier
+from clarel_tf.storage.files import read_json
+from tests.helpers.independent_check import measure
+from tests.helpers.programs import ROOT, call_program, run_program
+
+LIBRARY = Path(tf.sysconfig.get_lib())
+MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
+SENTENCES = ["a small bird with a red crown", "", "zzz unknown", "blue, back!", "a " * 100_000]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory, repeated_demo):
+    """A trained demo run and its export: (folder, model, splits, class names, results)."""
+    folder = tmp_path_factory.mktemp("export")
+    (folder / "data").symlink_to(repeated_demo[0] / "data")
+    (folder / "run").symlink_to(repeated_demo[0] / "run" / "seed_0")
+    data = f"--data_dir={folder / 'data'}"
+    flags = [data, f"--run_dir={folder / 'run'}", f"--export_dir={folder / 'models'}"]
+    done = run_program("export_main.py", *flags, "--gallery_split=test_unseen")
+    assert done.returncode == 0, done.stderr
+    assert "Exported version 1" in done.stdout
+    builder = get_builder("demo", data_dir=str(folder / "data"))
+    model = load_model(folder / "run" / "model.keras")
+    return (
+        folder,
+        model,
+        load_splits(builder),
+        class_names(builder),
+        RunFolder(folder / "run").read_results(),
+    )
+
+
+def signatures(path: Path) -> dict:
+    """The SignatureDefs of a SavedModel."""
+    message = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    return dict(message.meta_graphs[0].signature_def)
+
+
+def ask_cpp(path: Path, tmp_path: Path, calls: list[tuple[str, dict]]) -> list[dict]:
+    """Answers of the C++ loader to (signature, inputs by name); strings go as hexadecimal bytes."""
+    known, requests = signatures(path), []
+    for number, (name, inputs) in enumerate(calls):
+        feeds = {}
+        for key, value in inputs.items():
+            tensor = known[name].inputs[key].name
+            if isinstance(value, list):
+                feeds[tensor] = [(v if isinstance(v, bytes) else v.encode()).hex() for v in value]
+            else:
+                np.save(tmp_path / f"{number}_{key}.npy", value)
+                feeds[tensor] = str(tmp_path / f"{number}_{key}.npy")
+        fetches = {key: info.name for key, info in known[name].outputs.items()}
+        requests.append({"feeds": feeds, "fetches": fetches})
+    (tmp_path / "request.json").write_text(json.dumps({"path": str(path), "calls": requests}))
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / "tests/helpers/cpp_loader.py"),
+            str(LIBRARY),
+            str(tmp_path / "request.json"),
+        ],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def test_embedders_equal_keras_for_every_batch(exported, tmp_path):
+    folder, model, splits, _, _ = exported
+    features = splits["test_unseen"].image_features
+    calls = [("serving_default", {"image_features": features[:n]}) for n in (1, 2, 7, 0)]
+    for n, answer in zip(
+        (1, 2, 7, 0), ask_cpp(folder / "models/image_embedder/1", tmp_path, calls), strict=True
+    ):
+        expected = model.embed_images(features[:n])
+        np.testing.assert_allclose(np.reshape(answer["embedding"], (-1, 16)), expected, atol=1e-5)
+    batches = [
+        SENTENCES[:1],
+        SENTENCES[:2],
+        (SENTENCES * 2)[:7],
+        [],
+        [b"\xff\xfe red", b"nul\x00 bird"],
+    ]
+    calls = [("serving_default", {"text": batch}) for batch in batches]
+    for batch, answer in zip(
+        batches, ask_cpp(folder / "models/text_embedder/1", tmp_path, calls), strict=True
+    ):
+        found = np.reshape(answer["embedding"], (-1, 16))
+        assert np.isfinite(found).all()
+        np.testing.assert_allclose(found, model.embed_texts(batch), atol=1e-5)
+
+
+def test_classifier_gives_exactly_the_results_of_the_run(exported, tmp_path):
+    folder, _, splits, names, results = exported
+    scores = {}
+    for name, key in (("test_seen", "s"), ("test_unseen", "u")):
+        split = splits[name]
+        (answer,) = ask_cpp(
+            folder / "models/prototype_classifier/1",
+            tmp_path,
+            [("serving_default", {"image_features": split.image_features})],
+        )
+        best = np.array([row[0] for row in answer["class_name"]])
+        scores[key] = per_class_accuracy(best, np.array([names[label] for label in split.labels]))
+        assert np.shape(answer["class_name"]) == (len(split), 5)
+        assert (np.diff(answer["distance"], axis=1) >= 0).all()
+        assert (np.sum(answer["probability"], axis=1) <= 1 + 1e-5).all()
+        limit = results.none_of_these.distance
+        np.testing.assert_array_equal(
+            answer["accepted"], np.array(answer["distance"])[:, 0] <= limit
+        )
+    assert scores["u"] == pytest.approx(results.gzsl.u, abs=1e-9)
+    assert scores["s"] == pytest.approx(results.gzsl.s, abs=1e-9)
+    assert harmonic_mean(scores["u"], scores["s"]) == pytest.approx(results.gzsl.h, abs=1e-9)
+
+
+def test_a_plain_loop_over_the_embedders_gives_the_same_measures(exported):
+    folder = exported[0]
+    (built,) = (folder / "data" / "demo").glob("*.*.*")
+    found, expected = measure(folder / "run", folder / "models", built)
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_rule_of_the_paper_stands_beside_that_which_asks_more(exported):
+    folder, model, splits, _, results = exported
+    assert "captions alone" in results_table(results)
+    rows = read_json(folder / "run/evaluation.json")["prototypes"]
+    assert results.rule == (0.5, 0.35)
+    assert rows["all"]["gzsl"] == vars(results.gzsl)
+    assert rows["captions_alone"]["gzsl"] == vars(results.gzsl_captions_alone)
+    seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
+    by_captions = embed_queries(model, seen, unseen, [support]).evaluate()
+    alpha = rows["captions_alone"]["alpha"]
+    assert rows["captions_alone"]["gzsl"] == pytest.approx(vars(by_captions.gzsl(alpha)))
+    assert rows["captions_alone"]["gzsl_alpha0"] != rows["all"]["gzsl_alpha0"]
+    assert results.zsl_captions_alone.top1 == pytest.approx(by_captions.zsl())
+
+
+def caption_scatter_by_loop(model, splits):
+    by_class = {}
+    for name in ("test_seen", "test_unseen", "trainval"):
+        for label, captions in zip(splits[name].labels, splits[name].captions, strict=True):
+            by_class.setdefault(label, []).extend(captions)
+    squares, freedom = 0.0, 0
+    for captions in by_class.values():
+        embedded = model.embed_texts(captions).astype(np.float64)
+        squares += np.square(embedded - embedded.mean(axis=0)).sum()
+        freedom += len(captions) - 1
+    return squares / freedom
+
+
+def taken_off(said, images: np.ndarray, prototypes: np.ndarray, excess=0.0) -> np.ndarray:
+    """What fitted discriminants take off distances, spelled out: [N, E], [C, E] -> [N, C]."""
+    fields = {name: np.asarray(value) for name, value in said._asdict().items()}
+    squares = np.square(prototypes[:, np.newaxis] - fields["prototypes"]).sum(axis=2)
+    squares = np.maximum(squares - np.reshape(excess, (-1, 1)), 0.0)
+    mixtures = np.exp(-squares / fields["width"]) @ fields["solver"]
+    halves = 0.5 * np.einsum("ck,kl,cl->c", mixtures, fields["products"], mixtures)
+    scores = (images - fields["mean"]) @ fields["directions"] @ mixtures.T
+    return fields["weight"] * (scores - halves)
+
+
+def test_alpha_new_classes_and_prototypes_with_the_request(exported, tmp_path):
+    folder, model, splits, _, results = exported
+    features = splits["test_unseen"].image_features[:7]
+    sentences = ["a red bird", "a tiny crimson animal", "a large blue bird"]
+    kinds = ["cardinal", "cardinal", "jay"]
+    alphas = np.full(7, results.alpha, np.float32)
+    path = folder / "models/prototype_classifier/1"
+    plain, with_alpha, huge, new, prototypes = ask_cpp(
+        path,
+        tmp_path,
+        [
+            ("serving_default", {"image_features": features}),
+            ("classify_with_alpha", {"image_features": features, "alpha": alphas}),
+            ("classify_with_alpha", {"image_features": features, "alpha": alphas * 0 + 100}),
+            (
+                "classify_with_new_classes",
+                {"image_features": features, "sentences": sentences, "class_names": kinds},
+            ),
+            ("embed_prototypes", {"sentences": sentences, "class_names": kinds}),
+        ],
+    )
+    assert with_alpha["class_name"] == plain["class_name"]
+    unseen = set(np.unique(splits["test_unseen"].labels))
+    assert all(int(name[:3]) - 1 in unseen for row in huge["class_name"] for name in row)
+    embedded = model.embed_texts(sentences)
+    expected = np.stack([embedded[:2].mean(axis=0), embedded[2]])
+    assert prototypes["class_name"] == ["cardinal", "jay"]
+    np.testing.assert_allclose(prototypes["prototype"], expected, atol=1e-5)
+    # A new class stands among the stored ones where its distance puts it, less what the mean of
+    # two sentences, or a single one, is off by, and less what the discriminants say for it.
+    images = model.embed_images(features)
+    distances = pairwise_distances_numpy(images, expected)
+    excess = caption_scatter_by_loop(model, splits) / np.array([2, 1])
+    seen, new_kinds, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
+    queries = embed_queries(model, seen, new_kinds, [support], results.rule)
+    said = queries.rule.discriminants
+    corrected = np.sqrt(np.maximum(distances**2 - excess, 1e-12))
+    corrected -= taken_off(said, images, expected, excess)
+    for row in range(7):
+        merged = sorted(
+            [
+                *zip(plain["distance"][row], plain["class_name"][row], strict=True),
+                *zip(corrected[row].tolist(), ["cardinal", "jay"], strict=True),
+            ]
+        )[:5]
+        assert new["class_name"][row] == [name for _, name in merged]
+        np.testing.assert_allclose(new["distance"][row], [d for d, _ in merged], rtol=1e-3)
+    (alone,) = ask_cpp(
+        path,
+        tmp_path,
+        [
+            (
+                "classify_with_prototypes",
+                {
+                    "image_features": features,
+                    "prototypes": np.array(prototypes["prototype"], np.float32),
+                    "class_names": prototypes["class_name"],
+                },
+            )
+        ],
+    )
+    distances -= taken_off(said, images, expected)
+    np.testing.assert_allclose(alone["distance"], np.sort(distances, axis=1), atol=1e-3)
+    np.testing.assert_allclose(np.sum(alone["probability"], axis=1), 1.0, atol=1e-5)
+
+
+def test_a_classifier_that_looks_at_blocks_of_classes_gives_the_same_answers(exported, tmp_path):
+    _, model, splits, _, _ = exported
+    rng = np.random.default_rng(0)
+    prototypes = rng.normal(size=(23, 16)).astype("f4")
+    names = [f"class {i}" for i in range(23)]
+    features = splits["test_seen"].image_features[:3]
+    spec = tf.TensorSpec([None, 128], tf.float32, "image_features")
+    answers = []
+    for block in (1000, 5):
+        classifier = PrototypeClassifier(
+            model,
+            prototypes,
+            names,
+            np.arange(23) % 3 > 0,
+            Selected(alpha=0.1, temperature=0.7, none_of_these=NoneThreshold(9.0, 0.0, 0.0)),
+            k=5,
+            block=block,
+        )
+        path = tmp_path / f"block_{block}"
+        write_saved_model(path, {"serving_default": (classifier.classify, [spec])}, None)
+        answers += ask_cpp(path, tmp_path, [("serving_default", {"image_features": features})])
+    assert answers[0]["class_name"] == answers[1]["class_name"]
+    np.testing.assert_allclose(answers[0]["distance"], answers[1]["distance"], atol=1e-5)
+    np.testing.assert_allclose(answers[0]["probability"], answers[1]["probability"], atol=1e-5)
+
+
+def test_gallery_is_searched_nearest_first(exported, tmp_path):
+    folder, model, splits, _, _ = exported
+    split = splits["test_unseen"]
+    captions, images = ask_cpp(
+        folder / "models/prototype_classifier/1",
+        tmp_path,
+        [
+            ("retrieve_captions", {"image_features": split.image_features[:3]}),
+            ("retrieve_images", {"text": SENTENCES[:2]}),
+        ],
+    )
+    flat = [caption for own in split.captions for caption in own]
+    distances = pairwise_distances_numpy(
+        model.embed_images(split.image_features[:3]), model.embed_texts(flat)
+    )
+    np.testing.assert_allclose(captions["distance"], np.sort(distances, axis=1)[:, :5], atol=1e-4)
+    assert all(text.encode() in flat for row in captions["caption"] for text in row)
+    distances = pairwise_distances_numpy(
+        model.embed_texts(SENTENCES[:2]), model.embed_images(split.image_features)
+    )
+    np.testing.assert_allclose(images["distance"], np.sort(distances, axis=1)[:, :5], atol=1e-4)
+
+
+def test_bad_requests_get_an_error_and_the_next_one_an_answer(exported, tmp_path):
+    folder, _, splits, _, _ = exported
+    features = splits["test_seen"].image_features[:2]
+    broken = features.copy()
+    broken[1, 3] = np.nan
+    calls = [
+        ("serving_default", {"image_features": broken}),
+        ("serving_default", {"image_features": features[:, :-1]}),
+        (
+            "classify_with_new_classes",
+            {"image_features": features, "sentences": ["a bird"], "class_names": ["a", "b"]},
+        ),
+        ("serving_default", {"image_features": features}),
+    ]
+    answers = ask_cpp(folder / "models/prototype_classifier/1", tmp_path, calls)
+    assert "image_features must be finite" in answers[0]["error"]
+    assert "error" in answers[1]
+    assert "one class name is needed for each sentence" in answers[2]["error"]
+    assert len(answers[3]["class_name"]) == 2
+
+
+def test_a_known_bad_export_fails_in_the_loader(exported, tmp_path):
+    """The negative control: it loads in Python, so only the C++ loader can tell."""
+    model = exported[1]
+    module = tf.Module()
+    module.model = model
+    module.serve = tf.function(
+        lambda image_features: {"embedding": model.image_tower(image_features)},
+        [tf.TensorSpec([None, 128], tf.float32, "image_features")],
+    )
+    tf.saved_model.save(module, str(tmp_path / "bad"), {"serving_default": module.serve})
+    features = np.zeros((1, 128), np.float32)
+    (answer,) = ask_cpp(
+        tmp_path / "bad", tmp_path, [("serving_default", {"image_features": features})]
+    )
+    assert "Could not find variable" in answer["error"]
+
+
+def test_signatures_operations_and_sizes(exported):
+    folder, model, _, _, _ = exported
+    text = signatures(folder / "models/text_embedder/1")["serving_default"].inputs["text"]
+    assert (text.dtype, [d.size for d in text.tensor_shape.dim]) == (
+        tf.string.as_datatype_enum,
+        [-1],
+    )
+    image = signatures(folder / "models/image_embedder/1")["serving_default"]
+    assert [d.size for d in image.inputs["image_features"].tensor_shape.dim] == [-1, 128]
+    assert [d.size for d in image.outputs["embedding"].tensor_shape.dim] == [-1, 16]
+    assert set(signatures(folder / "models/prototype_classifier/1")) >= {
+        *("serving_default", "classify_with_alpha", "classify_with_new_classes"),
+        *("embed_prototypes", "classify_with_prototypes", "retrieve_captions", "retrieve_images"),
+    }
+    for name in MODELS:
+        path = folder / "models" / name / "1"
+        graph = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+        graph = graph.meta_graphs[0].graph_def
+        nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+        own = {f.signature.name for f in graph.library.function}
+        for operation in {node.op for node in nodes} - own:
+            assert tf.raw_ops.__dict__.get(operation) is not None, operation
+        for node in nodes:
+            assert not node.attr["_XlaMustCompile"].b and "Cudnn" not in node.op
+            assert "GPU" not in node.device
+    # Weights are stored once.
+    weights = sum(4 * int(np.prod(v.shape)) for v in model.text_tower.variables)
+    stored = sum(p.stat().st_size for p in (folder / "models/text_embedder/1/variables").iterdir())
+    assert stored < 1.3 * weights + 20_000
+
+
+def test_versions_count_up_and_server_files_parse(exported):
+    folder = exported[0]
+    flags = [f"--data_dir={folder / 'data'}", f"--run_dir={folder / 'run'}"]
+    before = {p: p.stat().st_mtime_ns for p in (folder / "models").glob("*/1/saved_model.pb")}
+    done = call_program("export_main.py", *flags, f"--export_dir={folder / 'models'}")
+    assert done.returncode == 0, done.stderr
+    assert all((folder / "models" / name / "2" / "saved_model.pb").exists() for name in MODELS)
+    assert before == {p: p.stat().st_mtime_ns for p in before}
+    config = model_server_config_pb2.ModelServerConfig()
+    text_format.Parse((folder / "models/models.config").read_text(), config)
+    listed = {c.name: c.base_path for c in config.model_config_list.config}
+    assert listed == {name: f"/models/{name}" for name in MODELS}
+    for name in MODELS:
+        record = folder / "models" / name / "2" / "assets.extra" / "tf_serving_warmup_requests"
+        (data,) = tf.data.TFRecordDataset(str(record)).as_numpy_iterator()
+        log = prediction_log_pb2.PredictionLog.FromString(data)
+        assert log.predict_log.request.model_spec.name == name
+
+
+@pytest.mark.slow
+def test_a_killed_export_leaves_nothing_that_a_server_would_load(exported, tmp_path):
+    folder = exported[0]
+    command = [sys.executable, str(ROOT / "export_main.py"), f"--data_dir={folder / 'data'}"]
+    command += [f"--run_dir={folder / 'run'}", f"--export_dir={tmp_path / 'models'}"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("models/.staging/*/saved_model.pb")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not [p for p in tmp_path.glob("models/*/*") if p.name.isdigit()]
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    assert not (tmp_path / "models" / ".staging").exists()
+    assert (tmp_path / "models" / "image_embedder" / "1" / "saved_model.pb").exists()
