@@ -8,6 +8,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -15,6 +16,10 @@ from clarel_tf.config import Config
 from clarel_tf.data.split import Split
 from clarel_tf.presets import preset
 from tests.helpers.programs import SMALL_MODEL, call_program, run_program
+
+# A busy machine is no failure.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 # Files whose tests start programs: begun first, so that both processes end at about the same time.
 # Two that need the same fixture are not neighbours: one process would wait for the other.

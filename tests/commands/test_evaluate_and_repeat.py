@@ -65,8 +65,8 @@ def test_the_models_of_all_seeds_are_one_more_run(repeated_demo, tmp_path):
     assert results["seeds"] == [0, 1]
     summary = json.loads((folder / "run" / "repeats.json").read_text())
     assert summary["ensemble"]["h"] == results["gzsl"]["h"]
-    assert "side by side" in (folder / "stdout.txt").read_text()
-    assert "models of seeds 0, 1 side by side" in (run_dir / "report.html").read_text()
+    assert "their ensemble" in (folder / "stdout.txt").read_text()
+    assert "ensemble of seeds 0, 1" in (run_dir / "report.html").read_text()
     # What is exported of it gives the same measures, by a plain loop outside of the package.
     data, exports = folder / "data", tmp_path / "exports"
     exporting = call_program(

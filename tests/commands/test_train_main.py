@@ -66,7 +66,7 @@ def test_run_folder_and_results(finished):
     assert [row["step"] for row in validation_curve(folder)] == [20, 40]
     assert not (folder / "validation_curve.csv").exists()
     # The table and the way to the folder.
-    assert "alpha = 0 " in done.stdout and "(chosen)" in done.stdout and "ZSL" in done.stdout
+    assert "alpha = 0 " in done.stdout and "(selected)" in done.stdout and "ZSL" in done.stdout
     assert "Run folder: runs/demo" in done.stdout
     assert "word embeddings are learned" in done.stdout
 

@@ -219,7 +219,7 @@ def test_none_threshold_by_hand():
     # Both are as good, and the smaller one counts.
     distances = np.array([[1, 2], [2, 1], [1.2, 1.1]])
     threshold = fit_none_threshold(ValidationDistances(distances, np.array([0, 1, 0])))
-    assert threshold == pytest.approx((1.0, 200 / 3, 100.0))
+    assert list(vars(threshold).values()) == pytest.approx([1.0, 200 / 3, 100.0])
 
 
 @settings(max_examples=30, deadline=None)

@@ -1,5 +1,6 @@
 """Whether a command may go on with a folder."""
 
+import shutil
 import subprocess
 import sys
 
@@ -7,7 +8,11 @@ import pytest
 
 from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
+from clarel_tf.experiments.reevaluation import evaluate_run
 from clarel_tf.experiments.run_folder import RunFolder
+from clarel_tf.storage import files
+from clarel_tf.storage.files import read_json
+from tests.conftest import NAMES
 
 
 def make_run(path, config=Config(), steps=100) -> RunFolder:
@@ -93,3 +98,17 @@ def test_leftovers_of_a_killed_writer_are_removed(tmp_path):
     leftover.write_text("half")
     open_and_close(folder)
     assert not leftover.exists()
+
+
+def test_a_run_of_0_1_is_evaluated_with_what_it_called_calibration(
+    tmp_path, finished_run, splits, small_config
+):
+    run = shutil.copytree(finished_run, tmp_path / "run")
+    selection = run / "validation" / "selection.json"
+    values = read_json(selection)
+    del values["alpha_captions_alone"], values["head_evidence"]
+    files.write_json(run / "validation" / "calibration.json", values)
+    selection.unlink()
+    results, measures = evaluate_run(RunFolder(run), small_config, splits, NAMES, seed=0)
+    assert measures.prototypes["all"].gzsl == results.gzsl
+    assert not selection.exists()
