@@ -11,11 +11,11 @@ _JOBS = ("chief", "worker")
 
 
 class _Unusable(ValueError):
-    """What is wrong with TF_CONFIG."""
+    """An error in TF_CONFIG."""
 
 
 def read_tf_config() -> tuple[list[str], int]:
-    """(addresses of the workers, which of them this is) by TF_CONFIG; the chief is number 0."""
+    """(addresses of the workers, index of this worker) from TF_CONFIG; the chief has index 0."""
     try:
         return _cluster(_parsed(os.environ.get("TF_CONFIG")))
     except _Unusable as error:
@@ -63,7 +63,7 @@ def _cluster(config: dict[str, Any]) -> tuple[list[str], int]:
 
 
 def _index(value: Any) -> int:
-    """A whole number, or the digits of one, which TensorFlow takes as well."""
+    """An index, given as a number or as a string of digits, both of which TensorFlow accepts."""
     if isinstance(value, str) and re.fullmatch("[0-9]{1,6}", value):
         return int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
