@@ -94,7 +94,7 @@ BAD_CSV = {
     HEADER: " has no rows; add a row",
     "image_id,class,captions,colour\n": ", line 1: unknown column 'colour'; the columns are ",
     "image_id,captions,split\n": ", line 1: column 'class' is missing",
-    "image_id,class,captions,class\n": ", line 1: column 'class' is there twice",
+    "image_id,class,captions,class\n": ", line 1: column 'class' occurs twice",
     HEADER + "a,wren,x\nb,wren,x,y\n": ", line 3: 4 fields, but the header has 3; put a field",
     HEADER + "a,wren\n": ", line 2: 2 fields, but the header has 3",
     HEADER + 'a,wren,"x\nb,wren,y\n': ", line 2: not valid CSV (unexpected end of data)",
@@ -225,7 +225,7 @@ def test_an_image_that_is_there_twice(tmp_path):
     table = good_folder(tmp_path) / "table.csv"
     write(table, table.read_text() + "b1,class b,again\n")
     folder_refused(
-        tmp_path, f"{table}, line 14: image 'b1' is there already ({table}, line 6); give each"
+        tmp_path, f"{table}, line 14: image 'b1' occurs already ({table}, line 6); give each"
     )
 
 
@@ -255,7 +255,7 @@ def test_features_that_do_not_fit_the_table(tmp_path):
     save_features(path, [*ids, "a1"])
     folder_refused(
         folder,
-        f"{path}, image number 13 (counted from 1): the features of 'a1' are there twice, first "
+        f"{path}, image number 13 (counted from 1): the features of 'a1' occur twice, first "
         "in features.npz, image number 2; remove",
     )
     path.unlink()

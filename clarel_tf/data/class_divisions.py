@@ -36,7 +36,7 @@ def divide_classes(splits: dict[str, Split], number: int) -> dict[str, Split]:
     lonely = (counts < 2) & ~np.isin(classes, trainval.labels[is_new])
     if lonely.any():
         raise ClarelError(
-            f"class_division={number} makes class {classes[lonely][0]} a known one, whose only "
+            f"class_division={number} makes class {classes[lonely][0]} a seen class, but its only "
             "image in trainval cannot be both trained on and held out; use class_division=0"
         )
     held_share = len(splits["val_seen"]) / (len(splits["val_seen"]) + len(splits["train"]))

@@ -81,8 +81,8 @@ def prepare(builder: tfds.core.DatasetBuilder, manual_dir: str | None = None) ->
     needs_files = builder.MANUAL_DOWNLOAD_INSTRUCTIONS
     if needs_files and not manual_dir:
         raise ClarelError(
-            f"dataset {builder.name!r} has not been built yet, and --manual_dir does not say where "
-            f"its files are. {needs_files}"
+            f"dataset {builder.name!r} is not built yet; give the folder with its raw files as "
+            f"--manual_dir. {needs_files}"
         )
     if needs_files and manual_dir and not Path(manual_dir).is_dir():
         raise ClarelError(f"manual_dir {manual_dir} is not a folder")
@@ -120,7 +120,7 @@ def _remove_leftover(folder: Path) -> None:
             ownership.delete_own(folder, _BUILD_FILES, "the unfinished dataset")
             folder.rmdir()
         except ClarelError as error:
-            print(f"{error}; building goes on without that", file=sys.stderr)
+            print(f"{error}; the build continues", file=sys.stderr)
 
 
 def load_splits(

@@ -96,7 +96,7 @@ def _texts_of_archive(source: Path, folder: str) -> Iterator[tuple[str, bytes]]:
 def _refuse_climbing(archive: Path, name: str) -> None:
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts:
-        raise ClarelError(f"{archive}: member {name!r} climbs out of the archive; refused")
+        raise ClarelError(f"{archive}: member {name!r} has a path outside the archive; refused")
 
 
 def _damaged(archive: Path, error: BaseException) -> str:

@@ -80,9 +80,9 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) 
     with open_member(archive, member, path) as stream:
         array = np.lib.format.read_array(stream, allow_pickle=False)
         if stream.read(1):
-            raise ValueError(f"{member.filename} goes on behind its array")
+            raise ValueError(f"{member.filename} has data after its array")
     if array.size and not array.dtype.itemsize:
-        raise ValueError(f"{member.filename} claims {array.size} values of no size")
+        raise ValueError(f"{member.filename} claims {array.size} values of zero size")
     return array
 
 

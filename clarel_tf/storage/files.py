@@ -155,8 +155,8 @@ def writing_in(folder: Path, what: str) -> Iterator[None]:
         if trouble is None:
             raise
         raise ClarelError(
-            f"cannot write to {what} {folder}: {trouble}. What was complete is still there: make "
-            "room or give permission, and the same command goes on from it"
+            f"cannot write to {what} {folder}: {trouble}. Complete files are kept: free some space "
+            "or grant permission, then give the same command again to continue"
         ) from error
 
 

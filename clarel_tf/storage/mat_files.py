@@ -85,7 +85,7 @@ def _expanded(content: memoryview, order: str, most: int) -> memoryview:
     for start in range(_PIECE, len(content) + _PIECE, _PIECE):
         piece = inflate.decompress(source, size - at + 1)
         if len(piece) > size - at:
-            raise ValueError("a variable goes on behind its end")
+            raise ValueError("a variable has data after its end")
         expanded[at : at + len(piece)] = piece
         at += len(piece)
         if inflate.eof:
@@ -107,7 +107,7 @@ def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
         if kind >> 16:  # up to four bytes, packed into the head
             kind, size, start = kind & 0xFFFF, kind >> 16, at + 4
             if size > 4:
-                raise ValueError("a small element that is not small")
+                raise ValueError("a small element with a wrong size")
         if size > len(data) - start:
             raise ValueError("an element is cut off")
         yield kind, data[start : start + size]
@@ -170,7 +170,7 @@ def _read_cells(head: _Head, parts: _Parts, count: int, order: str) -> np.ndarra
             raise ValueError(f"a list of {count} cells has another part")
         cell, inner = _read_head(content, order)
         if cell.kind != _CHAR:
-            raise ValueError(f"{head.name!r} is a list of other things than text")
+            raise ValueError(f"{head.name!r} is a list with items that are not text")
         cells[number] = _read_text(cell, inner, order)
     if number != count - 1:
         raise ValueError(f"{number + 1} cells in a list of shape {head.shape}")
@@ -180,7 +180,7 @@ def _read_cells(head: _Head, parts: _Parts, count: int, order: str) -> np.ndarra
 def _read_text(head: _Head, parts: _Parts, order: str) -> str:
     stored, content = _only(parts, head.name)
     if stored not in _ENCODINGS or head.shape[0] > 1:
-        raise ValueError(f"{head.name!r} is text of another kind than one line")
+        raise ValueError(f"{head.name!r} is not a single line of text")
     encoding = _ENCODINGS[stored]
     encoding += {"<": "-le", ">": "-be"}[order] if encoding == "utf-16" else ""
     return bytes(content).decode(encoding)

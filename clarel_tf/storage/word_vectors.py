@@ -90,7 +90,7 @@ def _read_header(path: str | Path, stream: io.BufferedReader) -> tuple[int | Non
     fields = line.split()
     if len(fields) != 2:  # GloVe: no header
         if len(fields) < 2 or _as_vector(fields[1:]) is None:
-            raise ClarelError(f"{path} is not a word-vector file: cannot make out line 1")
+            raise ClarelError(f"{path} is not a word-vector file: cannot parse line 1")
         return None, len(fields) - 1, False
     if not all(field.isdigit() and len(field) < 16 for field in fields) or int(fields[1]) == 0:
         raise ClarelError(f"{path} is not a word-vector file: line 1 should be '<words> <width>'")

@@ -56,14 +56,12 @@ class CheckpointFolder:
             except PermissionError as error:
                 raise ClarelError(f"cannot read {self._path(step)}: {error.strerror}") from error
             except Exception as error:  # zipfile and NumPy raise many kinds of exceptions on damage
-                complaints.append(
-                    f"checkpoint {self._path(step)} is damaged ({error}); passed over"
-                )
+                complaints.append(f"checkpoint {self._path(step)} is damaged ({error}); skipped")
                 # Renamed, so that it does not count as the newest when old ones are deleted.
                 aside = files.free_name(self._path(step).with_suffix(".damaged"))
                 self._path(step).rename(aside)
         if complaints:
-            complaints.append(f"{self.folder} has no other checkpoint: beginning at step 0")
+            complaints.append(f"{self.folder} has no other checkpoint: starting at step 0")
         return 0, complaints
 
     def steps(self) -> list[int]:

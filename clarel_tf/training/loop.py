@@ -63,7 +63,7 @@ def train(
     if first_step >= settings.steps:
         return
     if first_step:
-        print(f"{title}: going on after step {first_step} of {settings.steps}")
+        print(f"{title}: resuming after step {first_step} of {settings.steps}")
     batches = training_batches(
         split,
         classes,

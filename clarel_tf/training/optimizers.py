@@ -1,7 +1,7 @@
 """Optimisers and learning-rate schedules.
 
-The update of a variable, with clipping, is one TensorFlow operation. Keras needs a dozen passes over
-the memory of each variable for the same arithmetic.
+The update of a variable, with clipping, is one TensorFlow operation. Keras needs a dozen passes
+over the memory of each variable for the same arithmetic.
 """
 
 from typing import Any

@@ -21,7 +21,7 @@ def give_back_free_memory() -> None:
     """Returns free pages of the heap to the system; does nothing without the GNU C library.
 
     The C library keeps freed memory in small pieces between those in use. Evaluations allocate tens
-    of megabytes in varying sizes, so resident memory would grow although the amount in use does not.
+    of megabytes in varying sizes, so resident memory would grow while the amount in use does not.
     """
     trim = _malloc_trim()
     if trim:

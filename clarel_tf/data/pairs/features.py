@@ -52,7 +52,7 @@ def check_features(
             here = f"{path}, image number {number} (counted from 1)"
             if image_id in found:
                 raise ClarelError(
-                    f"{here}: the features of {image_id!r} are there twice, first in "
+                    f"{here}: the features of {image_id!r} occur twice, first in "
                     f"{found[image_id]}; remove one of them"
                 )
             if image_id not in number_of:

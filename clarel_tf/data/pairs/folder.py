@@ -63,7 +63,7 @@ def read_folder(folder: Path) -> PairsFolder:
             first = number_of.setdefault(row.image_id, number)
             if first != number:
                 raise ClarelError(
-                    f"{place(number)}: image {row.image_id!r} is there already ({place(first)}); "
+                    f"{place(number)}: image {row.image_id!r} occurs already ({place(first)}); "
                     "give each image one row with all its captions"
                 )
             # One string for all rows of a class: a table has many rows and few classes.

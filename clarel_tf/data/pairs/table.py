@@ -122,7 +122,7 @@ def _check_columns(names: list[str], place: str) -> None:
         if name not in COLUMNS:
             raise ClarelError(f"{place}: unknown column {name!r}; the columns are {known}")
         if names.count(name) > 1:
-            raise ClarelError(f"{place}: column {name!r} is there twice; remove one")
+            raise ClarelError(f"{place}: column {name!r} occurs twice; remove one")
     for name in REQUIRED_COLUMNS:
         if name not in names:
             raise ClarelError(f"{place}: column {name!r} is missing; the columns are {known}")

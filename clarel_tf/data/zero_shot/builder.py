@@ -188,7 +188,7 @@ class ZeroShotBuilder(  # type: ignore[call-arg]  # TFDS has no types
             archive = Path(dl_manager.download(self.SPLITS_URL))
         except NonMatchingChecksumError as error:
             raise ClarelError(
-                f"{self.SPLITS_URL} has another checksum than checksums.tsv says: it was changed "
+                f"{self.SPLITS_URL} has a checksum other than checksums.tsv: it was changed "
                 "or damaged on the way; fetch it by other means and compare"
             ) from error
         except (

@@ -22,7 +22,7 @@ def read_captions(source: Path, folder: str) -> dict[str, list[str]]:
         key = str(PurePosixPath(path).with_suffix(""))
         checked_name(PurePosixPath(key).name, f"the name of {where!r}")
         if key in captions:
-            raise ClarelError(f"{where} is there twice")
+            raise ClarelError(f"{where} occurs twice")
         captions[key] = _parse(data, where)
     if not captions:
         raise ClarelError(f"{source} has no caption file below {folder}")

@@ -175,7 +175,7 @@ def multi_worker(patience: float = 600.0) -> Distribution:
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         brief = " ".join(str(error).split())[:200]
         raise ClarelError(
-            f"worker {worker} cannot join the others of TF_CONFIG: {brief}"
+            f"worker {worker} cannot join the other workers of TF_CONFIG: {brief}"
         ) from error
     finally:
         faulthandler.cancel_dump_traceback_later()

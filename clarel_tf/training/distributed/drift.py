@@ -93,7 +93,7 @@ def _message(step: int, names: list[str], replicas: np.ndarray) -> str:
     who = ", ".join(map(str, replicas))
     return (
         f"the replicas have drifted apart at or before step {step}: their copies of {which} differ "
-        f"(furthest from the middle: replica {who}). Nothing was saved after the last good "
+        f"(farthest from the median: replica {who}). Nothing was saved after the last good "
         "checkpoint. Look for different or faulty hardware, drivers or libraries on the machines; "
-        "the same command goes on from the last checkpoint"
+        "the same command continues from the last checkpoint"
     )

@@ -37,14 +37,14 @@ class ReplicatedModel:
     ) -> None:
         """Takes one step for each batch, like `keras.Model.fit`; every replica gets all rows.
 
-        Keras's own loop would split the batches and assumes one process. Before each checkpoint, the
-        replicas of all workers compare their weights.
+        Keras's own loop would split the batches and assumes one process. Before each checkpoint,
+        the replicas of all workers compare their weights.
 
         Args:
           first_step: number of steps already taken.
         """
         learn = self._distribution.compiled(self._twin.learn)
-        # On the original model: a metric of the twin would be summed over all workers at each reset.
+        # On the original model: a metric of the twin would be summed over workers at each reset.
         update_averages = tf.function(self.model.update_averages)
         check_drift = drift_check(_state(self._twin), self._distribution)
         for callback in callbacks:
