@@ -114,9 +114,7 @@ def torch_step(model: TorchClarel, batches: dict[str, np.ndarray]) -> Callable[[
         loss = model.loss(*next(ready))
         loss.backward()
         gradients = [weight.grad for weight in parameters]
-        norms = torch._foreach_norm(
-            gradients
-        )  # clips each separately, in two calls for all
+        norms = torch._foreach_norm(gradients)  # clips each separately, in two calls for all
         scales = [CLIP_NORM / norm.clamp_min(CLIP_NORM) for norm in norms]
         torch._foreach_mul_(gradients, scales)
         optimizer.step()
