@@ -124,7 +124,9 @@ BAD_JSON = {
     "7\n": ", line 1: must hold an object",
     '{"image_id": "a", "class": "w", "captions": ["x"], "id": 1}': ", line 1: unknown column 'id'",
     '{"image_id": "a", "captions": ["x"]}': ", line 1: column 'class' is missing",
-    GOOD_LINE.replace('"class"', '"class": "crow", "class"'): ", line 1: column 'class' is there",
+    GOOD_LINE.replace(
+        '"class"', '"class": "crow", "class"'
+    ): ", line 1: column 'class' occurs twice",
     GOOD_LINE.replace('"a"', "17"): ", line 1: 'image_id' must be text, not int",
     GOOD_LINE.replace('["x"]', '"x"'): ", line 1: 'captions' must be a list of strings",
     GOOD_LINE.replace('["x"]', '["x", 3]'): ", line 1: 'captions' must be text, not int",
