@@ -1,4 +1,4 @@
-"""Classifies images by an exported classifier: in a folder, or behind a model server.
+"""Classifies images with an exported classifier, in a folder or on a model server.
 
 python classify_main.py --export_dir=exports/demo --dataset=demo --image_ids=demo_02319 \\
   --new_class="cardinal: a small red bird; a bird with a red crown"

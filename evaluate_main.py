@@ -1,4 +1,4 @@
-"""Evaluates a finished run again, without training, and writes its report anew.
+"""Evaluates a finished run again, without training, and writes its report again.
 
 python evaluate_main.py --run_dir=runs/demo
 """

@@ -1,4 +1,4 @@
-"""Shows what is in a built dataset: splits, overlaps, captions, vocabulary, examples.
+"""Shows a built dataset: splits, overlaps, captions, vocabulary, examples.
 
 python inspect_main.py --dataset=cub --config=custom --word_vectors=glove.6B.100d.txt
 """

@@ -1,4 +1,4 @@
-"""Runs a grid of experiments, several at a time, into one table, with the paper's figures.
+"""Runs a grid of experiments, several at a time, and writes tables and figures.
 
 python sweep_main.py --dataset=demo --grid=kappa=0,0.5,1 --grid=seed=0,1 --sweep_dir=sweeps/kappa
 """

@@ -1,10 +1,10 @@
-"""ZSL and H on validation data of several runs, against steps and against minutes of training.
+"""ZSL and H on validation data against steps and minutes of training, for several runs.
 
 python benchmarks/against_time.py --run paper=RUN_DIR --run fast=RUN_DIR --plot=PATH.png
 
-Each run was made with `train_main.py --evaluate_every=N`. Minutes are those of training; looks at
-the validation splits are not counted. Where a run had to share the machine, the time of a step on
-an idle one can be given: `--seconds_per_step paper=0.23`.
+Each run was made with `train_main.py --evaluate_every=N`. Minutes are training time without
+evaluations. If a run shared the machine with other jobs, give the time of a step on an idle
+machine: `--seconds_per_step paper=0.23`.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def read_curve(run_dir: Path, seconds_per_step: float | None) -> list[dict[str, 
 
 
 def at(rows: list[dict[str, float]], minutes: float) -> dict[str, float] | None:
-    """The last row that was there after so many minutes."""
+    """The last row up to this many minutes, or None."""
     before = [row for row in rows if row["minutes"] <= minutes]
     return before[-1] if before else None
 

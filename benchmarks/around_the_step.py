@@ -1,10 +1,10 @@
-"""What a run costs besides its steps: the input pipeline, the start, and traces of the graph.
+"""The overhead of a run besides its steps: input pipeline, start-up, and graph tracing.
 
 [CLAREL_DATA=<folder with cub/>] python benchmarks/around_the_step.py [--json=PATH]
 
-Three things: the same step fed by `training_batches` and by batches that are ready; seconds from
-the import of TensorFlow to the end of the first step on demo data, in a new process; how often
-the step was traced while batches of ever other shapes inside (caption lengths) went by.
+It measures the same step with `training_batches` and with prepared batches; the seconds from the
+import of TensorFlow to the end of the first step on demo data, in a new process; and the number of
+traces of the step over batches with varying caption lengths.
 """
 
 import json
@@ -24,7 +24,7 @@ from clarel_tf.training.batches import training_batches
 
 IMAGES = 7057  # trainval of CUB
 
-# The way of `train_main.py --dataset=demo`, which ends after the first step.
+# As `train_main.py --dataset=demo`, but ends after the first step.
 _START = """
 import json, sys, time
 import tensorflow as tf
@@ -64,7 +64,7 @@ print(json.dumps({"seconds": first[0] - started, "of_building_data": prepared - 
 
 
 def made_up_split(sentences: list[str]) -> Split:
-    """The sentences, ten an image, with random features and labels."""
+    """A split of these sentences, ten per image, with random features and labels."""
     rng = np.random.default_rng(0)
     images = len(sentences) // paper_step.CAPTIONS
     encoded = [sentence.encode() for sentence in sentences]
@@ -79,7 +79,7 @@ def made_up_split(sentences: list[str]) -> Split:
 
 
 def pipeline(rounds: int, steps: int) -> dict[str, dict[str, float]]:
-    """Times and counts of traces: `rounds` times `steps` steps from each source in turn."""
+    """Times and numbers of traces: `rounds` rounds of `steps` steps from each source in turn."""
     corpus = load_corpus(IMAGES * paper_step.CAPTIONS)
     split = made_up_split(corpus.sentences)
     model = paper_step.make_model(corpus.words)
@@ -87,7 +87,7 @@ def pipeline(rounds: int, steps: int) -> dict[str, dict[str, float]]:
     original = model.train_step
 
     def counted(batch):
-        traces.append(1)  # runs when the graph is made, not when it is used
+        traces.append(1)  # runs when the graph is traced, not when it is executed
         return original(batch)
 
     model.train_step = counted
@@ -103,7 +103,7 @@ def pipeline(rounds: int, steps: int) -> dict[str, dict[str, float]]:
         first_step=0,
         steps=warm_up + rounds * steps,
     )
-    # The same batches, so that both have the same captions to work on, but made beforehand.
+    # The same batches, prepared in advance, so that both sources have the same captions.
     harness.progress("drawing the ready batches")
     ready = list(fed)
     ready = {key: np.stack([batch[key] for batch in ready]) for key in ready[0]}
@@ -133,7 +133,7 @@ def pipeline(rounds: int, steps: int) -> dict[str, dict[str, float]]:
 
 
 def start_up(preset: str, data_dir: str) -> dict[str, float]:
-    """Seconds to the end of the first step, in a new process."""
+    """Seconds until the end of the first step, in a new process."""
     done = subprocess.run(
         [sys.executable, "-c", _START, data_dir, preset],
         cwd=harness.ROOT,

@@ -1,4 +1,4 @@
-"""Time and peak memory of building CUB, beside what `scipy.io.loadmat` alone takes on its files.
+"""Time and peak memory of building CUB, compared with `scipy.io.loadmat` on its files.
 
 CLAREL_DATA=<folder with cub/> python benchmarks/build_datasets.py
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import harness
 
-# Both run in a process of their own, which measures itself without the import of libraries.
+# Each runs in its own process, which measures itself after the imports.
 _BUILD = """
 import json, resource, sys, time
 import tensorflow_datasets as tfds
@@ -37,7 +37,7 @@ print(json.dumps({"seconds": time.perf_counter() - started, "peak_mb": peak}))
 
 
 def run(code: str, *arguments: str) -> dict[str, float]:
-    """Runs `code` in a new process and returns what it measured."""
+    """The measurements of `code`, run in a new process."""
     done = subprocess.run(
         [sys.executable, "-c", code + _REPORT, *arguments],
         cwd=harness.ROOT,

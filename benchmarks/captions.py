@@ -1,4 +1,4 @@
-"""Captions to measure with: the real ones of CUB where they are, else drawn ones of that shape."""
+"""Captions for benchmarks: those of CUB if available, otherwise random ones of the same lengths."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ WORDS = [f"word{i}" for i in range(4000)]
 
 
 class Corpus(NamedTuple):
-    """Captions, `CAPTIONS_PER_IMAGE` of an image after another, images in random order.
+    """Captions of images in random order, `CAPTIONS_PER_IMAGE` for each image.
 
     Attributes:
       sentences: the captions.
@@ -29,7 +29,7 @@ class Corpus(NamedTuple):
 
 
 def load_corpus(captions: int = CUB_CAPTIONS) -> Corpus:
-    """At most that many captions: CUB's if the environment variable CLAREL_DATA leads to them."""
+    """At most this many captions, of CUB if the environment variable CLAREL_DATA is set."""
     archive = Path(os.environ.get("CLAREL_DATA", "nowhere")) / "cub" / "cvpr2016_cub.tar.gz"
     if not archive.exists():
         return Corpus(drawn_sentences(captions), WORDS, "drawn captions")
@@ -42,7 +42,7 @@ def load_corpus(captions: int = CUB_CAPTIONS) -> Corpus:
 
 
 def drawn_sentences(count: int, seed: int = 0) -> list[str]:
-    """Sentences as long as CUB captions, of `WORDS` with frequencies that fall as 1 / rank."""
+    """Random sentences as long as CUB captions, with word frequencies proportional to 1 / rank."""
     rng = np.random.default_rng(seed)
     lengths = drawn_lengths(count, rng)
     weights = 1 / np.arange(1, len(WORDS) + 1)
@@ -55,5 +55,5 @@ def drawn_sentences(count: int, seed: int = 0) -> list[str]:
 
 
 def drawn_lengths(count: int, rng: np.random.Generator) -> np.ndarray:
-    """Tokens of captions as CUB has them: mean 15.2, median 14, 95th percentile 24, at most 30."""
+    """Random caption lengths as in CUB: mean 15.2, median 14, 95th percentile 24, at most 30."""
     return np.clip(np.round(rng.lognormal(np.log(14.4), 0.32, count)), 4, 30).astype(int)

@@ -1,8 +1,8 @@
-"""Captions a second through the text tower, beside the plain padded one.
+"""Captions per second of the text tower, compared with the plain padded tower.
 
 [CLAREL_DATA=<folder with cub/>] python benchmarks/embed_corpus.py [--captions=20000] [--json=PATH]
 
-The corpus is cut into blocks, and the two towers take each block in turn.
+The corpus is divided into blocks, and both towers embed each block in turn.
 """
 
 import statistics

@@ -2,7 +2,7 @@
 
 python benchmarks/evaluate_corpus.py --captions=1000000 --classes=20000
 
-Beside it stands the time of the bare matrix products that the evaluation needs.
+The reference is the time of the matrix products alone that the evaluation needs.
 """
 
 import resource
@@ -19,7 +19,7 @@ from clarel_tf.evaluation.zero_shot import queries_from
 
 
 def caption_stream(labels, captions_each, width, seed, block=4096):
-    """Yields random captions in blocks, as the text tower would; they are never all in memory."""
+    """Yields random embedded captions in blocks; they are never all in memory."""
     instances = np.repeat(np.arange(len(labels)), captions_each)
     rng = np.random.default_rng(seed)
     for start in range(0, len(instances), block):
@@ -37,7 +37,7 @@ def main() -> None:
     captions_each = 10
     instances = arguments.captions // captions_each
     rng = np.random.default_rng(0)
-    # A fifth of the classes is unseen; every class has instances, the rest is drawn.
+    # A fifth of the classes is unseen. Every class has an instance; the others are random.
     unseen_classes = arguments.classes // 5
     labels = {
         "seen": rng.integers(unseen_classes, arguments.classes, arguments.queries),
@@ -57,7 +57,7 @@ def main() -> None:
     draws = CaptionDraws(caption_labels, classes, arguments.width)
     splits = []
     for seed, name in enumerate(order):
-        # Only the queries are asked as images; of the others the captions alone matter.
+        # Only the queries need images; the other instances need only captions.
         count = len(labels[name])
         images = rng.standard_normal((count, arguments.width), np.float32)
         stream = caption_stream(labels[name], captions_each, arguments.width, seed)

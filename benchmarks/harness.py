@@ -1,4 +1,4 @@
-"""What all benchmarks share: alternating measurement, one table, and the same figures as JSON."""
+"""Shared code of all benchmarks: alternating measurement, a table, the same figures as JSON."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# Programs here are started as `python benchmarks/<name>.py`; `clarel_tf` and `tests` are beside it.
+# Benchmarks run as `python benchmarks/<name>.py`; this makes `clarel_tf` and `tests` importable.
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
@@ -25,16 +25,16 @@ def make_parser(about: str) -> argparse.ArgumentParser:
 
 
 def progress(message: str) -> None:
-    """Says on stderr what is being done; stdout has the table alone."""
+    """Prints progress to stderr; stdout has only the table."""
     print(message, file=sys.stderr, flush=True)
 
 
 def alternate(
     work: dict[str, Callable[[], Any]], repeats: int, title: str = ""
 ) -> dict[str, list[float]]:
-    """Seconds of each piece of work, measured in turn so that noise of the machine hits all.
+    """Seconds of each piece of work, measured in turn, so that noise affects all equally.
 
-    With a `title`, every round is announced.
+    With a `title`, it prints every round.
     """
     seconds: dict[str, list[float]] = {name: [] for name in work}
     for number in range(repeats):
@@ -48,7 +48,7 @@ def alternate(
 
 
 def summary(seconds: list[float]) -> dict[str, float]:
-    """Median and spread."""
+    """Median, minimum and maximum."""
     return {
         "median_s": statistics.median(seconds),
         "least_s": min(seconds),
@@ -59,14 +59,14 @@ def summary(seconds: list[float]) -> dict[str, float]:
 def median_ratio(seconds: list[float], base: list[float]) -> float:
     """Median over the rounds of `seconds` / `base`.
 
-    The speed of a shared machine drifts; within a round it is nearly the same for all, so the
-    ratios of rounds spread less than the times do.
+    The speed of a shared machine drifts, but is nearly constant within a round, so ratios within
+    rounds vary less than times.
     """
     return statistics.median(mine / its for mine, its in zip(seconds, base, strict=True))
 
 
 def report(title: str, rows: dict[str, dict[str, float]], json_path: str | None) -> None:
-    """Prints one table, and writes it as JSON if asked."""
+    """Prints a table, and writes it as JSON if a path is given."""
     columns = list(dict.fromkeys(key for row in rows.values() for key in row))
     width = max(len(name) for name in rows) + 2
     print(f"{title}\n")

@@ -1,9 +1,9 @@
-"""Peak memory of a training step, packed and plain, each in a process of its own.
+"""Peak memory of a training step, packed and plain, each in its own process.
 
 [CLAREL_DATA=<folder with cub/>] python benchmarks/memory.py [--json=PATH]
 
-A step's memory is the peak of the process while it trains, less what was resident before the
-first step (libraries, weights, batches). With 256 images of 10 captions the peak of the whole
+The memory of a step is the peak of the process during training minus the resident memory before the
+first step (libraries, weights, batches). For 256 images with 10 captions, the peak of the whole
 process is compared with 6 GB.
 """
 
@@ -32,7 +32,7 @@ def resident(field: str) -> float:
 
 
 def reset_peak() -> bool:
-    """Lets the peak start again from now; not every kernel allows it."""
+    """Resets the peak to the present value; not every kernel supports it."""
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as handle:
             handle.write("5")
@@ -42,7 +42,7 @@ def reset_peak() -> bool:
 
 
 def measure(kind: str, instances: int) -> None:
-    """What the process of one case does."""
+    """The measurement of one case, in its own process."""
     import paper_step
     from captions import load_corpus
     from plain_clarel import PlainClarel

@@ -1,4 +1,4 @@
-"""The configuration of the paper, ready to step: models, batches, and one step as a function."""
+"""The paper's configuration for benchmarks: model, batches, and a training step as a function."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ CAPTIONS = 10
 
 
 def make_model(words: list[str], **changes) -> Clarel:
-    """A fresh model of the paper's sizes with frozen word vectors; `changes` are settings."""
+    """A new model of the paper's sizes with frozen word vectors; `changes` override settings."""
     keras.utils.set_random_seed(0)
     settings = dataclasses.replace(ModelConfig(), **changes)
     return Clarel(*standard_towers(settings, words, FEATURE_SIZE, frozen_words=True), CLASSES)
@@ -41,7 +41,7 @@ def make_batches(
 
     Args:
       limit: tokens of a padded caption.
-      stretch: every caption is repeated that many times, to have longer ones.
+      stretch: repeats every caption this many times, for longer captions.
     """
     rng = np.random.default_rng(0)
     wanted = count * instances * captions
@@ -57,7 +57,7 @@ def make_batches(
 
 
 def compile_as_training_does(model: keras.Model, jit_compile: bool = False) -> None:
-    """Ours with the optimiser that `training.train` gives it, a plain one with Keras's own."""
+    """Compiles our model with our optimiser, a plain model with that of Keras."""
     is_ours = isinstance(model, Clarel)
     optimizer = make_optimizer(TrainingConfig()) if is_ours else plain_optimizer()
     model.compile(optimizer=optimizer, jit_compile=jit_compile)
@@ -67,10 +67,10 @@ def compile_as_training_does(model: keras.Model, jit_compile: bool = False) -> N
 def keras_step(
     model: keras.Model, batches: dict[str, np.ndarray], jit_compile: bool = False
 ) -> Callable[[], float]:
-    """A function that takes the next step of `fit` and returns the mean loss so far.
+    """A function that takes one training step and returns the mean loss so far.
 
-    It calls what `fit` calls, on an iterator over the ready batches, over and over; what `fit`
-    does around that (callbacks) is left out.
+    It calls the same function as `fit`, on an endless iterator over the batches, but without the
+    callbacks of `fit`.
     """
     compile_as_training_does(model, jit_compile)
     dataset = tf.data.Dataset.from_tensor_slices(batches).repeat().prefetch(2)
@@ -78,7 +78,7 @@ def keras_step(
 
 
 def step_on(model: keras.Model, iterator: Iterator) -> Callable[[], float]:
-    """The same on batches from anywhere; the model must be compiled."""
+    """Like `keras_step`, on any iterator of batches; the model must be compiled."""
     model.make_train_function()
-    # Reading the loss waits until the step is done.
+    # Reading the loss waits for the end of the step.
     return lambda: float(model.train_function(iterator)["loss"])

@@ -1,7 +1,7 @@
-"""The model of the paper written plainly in Keras: what `Clarel` is measured and tested against.
+"""The model of the paper in plain Keras: the reference for benchmarks and tests of `Clarel`.
 
-Layers, losses, regularisation and optimiser are those of `Clarel`; captions are padded to the
-limit. Nothing of the packed layers is used, so nothing that makes those faster helps here.
+Layers, losses, regularisation and optimiser equal those of `Clarel`. Captions are padded to the
+limit, and the packed layers are not used.
 """
 
 import keras
@@ -16,7 +16,7 @@ from tests.helpers.plain_text_tower import PlainTextTower
 
 
 class PlainClarel(keras.Model):
-    """Takes over sizes, settings and weights of a `Clarel`, and its batches."""
+    """A plain model with the sizes, settings and weights of a `Clarel`; takes the same batches."""
 
     def __init__(self, original: Clarel):
         super().__init__(name="plain_clarel")
@@ -38,7 +38,7 @@ class PlainClarel(keras.Model):
         self.built = True
 
     def call(self, batch: Batch, training: bool = False) -> tuple[tf.Tensor, tf.Tensor]:
-        """(image embeddings, text embeddings), both float32 [B, E]; every caption is there."""
+        """(image embeddings, text embeddings), both float32 [B, E]; no caption is padding."""
         token_ids = batch["token_ids"]
         _, captions, limit = token_ids.shape
         flat = tf.reshape(token_ids, [-1, limit])
@@ -87,7 +87,7 @@ class PlainClarel(keras.Model):
 
 
 def plain_optimizer(learning_rate: float = 0.1) -> keras.optimizers.Optimizer:
-    """SGD of the paper, each gradient clipped by itself."""
+    """SGD of the paper, with each gradient clipped separately."""
     return keras.optimizers.SGD(learning_rate, momentum=0.9, clipnorm=1.0)
 
 

@@ -1,4 +1,4 @@
-"""Latency and throughput of the exports in TensorFlow's C++ loader, beside plain references.
+"""Latency and throughput of exports in TensorFlow's C++ loader, compared with references.
 
 python benchmarks/serving.py [--classes 200 10000 1000000]
 
@@ -36,7 +36,7 @@ ROUNDS = 5
 
 
 def in_cpp(path: Path, folder: Path, feeds: dict, repeats: int) -> dict:
-    """Times `serving_default` in a process that has nothing but the C++ library."""
+    """Times `serving_default` in a process with only the C++ library."""
     message = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
     signature = message.meta_graphs[0].signature_def["serving_default"]
     request = {}
@@ -66,13 +66,13 @@ def in_cpp(path: Path, folder: Path, feeds: dict, repeats: int) -> dict:
 
 
 def timed(function, repeats: int) -> list[float]:
-    """Seconds of each call, after two that do not count."""
+    """Seconds of each call, after two warm-up calls."""
     function(), function()
     return harness.alternate({"it": function}, repeats)["it"]
 
 
 def row(seconds: list[float], items: int) -> dict[str, float]:
-    """Median and 95th percentile in milliseconds, and items a second."""
+    """Median and 95th percentile in milliseconds, and items per second."""
     median = float(np.median(seconds))
     return {
         "p50_ms": 1e3 * median,
@@ -131,7 +131,7 @@ def embedders(model: Clarel, folder: Path, repeats: int) -> dict[str, dict[str, 
 
 
 def bare_product(prototypes: np.ndarray, feature_size: int):
-    """A linear layer, the product with the prototypes and top-k: the least an answer needs."""
+    """A linear layer, the product with the prototypes and top-k: the minimum for an answer."""
     stored = tf.Variable(prototypes, trainable=False)
     weights = tf.Variable(np.zeros((feature_size, prototypes.shape[1]), "f4"), trainable=False)
 
@@ -145,7 +145,7 @@ def bare_product(prototypes: np.ndarray, feature_size: int):
 def classifiers(
     model: Clarel, folder: Path, sizes: list[int], batch: int, repeats: int
 ) -> dict[str, dict[str, float]]:
-    """The classifier with many classes, beside the bare product and top-k of the same sizes."""
+    """The classifier with many classes, compared with the product and top-k alone."""
     rows = {}
     width = model.embedding_size
     features = tf.TensorSpec([None, model.feature_size], tf.float32, "image_features")

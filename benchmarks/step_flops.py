@@ -1,4 +1,4 @@
-"""The floating-point operations that a training step needs, by arithmetic."""
+"""The number of floating-point operations of a training step, computed from its sizes."""
 
 import numpy as np
 
@@ -14,17 +14,17 @@ def step_flops(
 ) -> dict[str, float]:
     """Operations of one step, forward and backward, by part of the model.
 
-    Counted are matrix products alone, 2*M*N*K for [M, K] x [K, N], and for the tokens that are
-    there: padding and empty slots earn nothing. A caption of n tokens has n rows in the first
-    block, ceil(n/2) in the second and m = ceil(n/4) steps in the LSTM. A convolution of width w
-    is a product with K = w * channels, the usual count, though at the ends of a caption a tap
-    meets nothing. The first step of an LSTM has no recurrent product, its state being zero.
+    Only matrix products count, 2*M*N*K for [M, K] x [K, N], and only real tokens: padding and empty
+    slots do not. A caption of n tokens has n rows in the first block, ceil(n/2) in the second and
+    m = ceil(n/4) steps in the LSTM. A convolution of width w counts as a product with
+    K = w * channels, as usual, although taps beyond the ends of a caption do nothing. The first
+    step of an LSTM has no recurrent product, since its state is zero.
 
-    The backward pass has two products for each of the forward pass: the gradient of the weights
-    and that of the input. The latter is not needed where the input is data: word vectors are
-    frozen, so the first convolution and the first shortcut have none, nor has the image tower.
-    Element-wise work (batch norm, gates, dropout, optimiser) is not counted; it is memory
-    traffic, which is what keeps a step from reaching the rate of a product.
+    The backward pass has two products for each product of the forward pass: the gradients of the
+    weights and of the input. The latter is not needed if the input is data. This applies to the
+    image tower and, since word vectors are frozen, to the first convolution and the first shortcut.
+    Element-wise operations (batch norm, gates, dropout, optimiser) are not counted. They are memory
+    traffic, and keep a step below the rate of a matrix product.
 
     Args:
       lengths: int [N], tokens of each caption of the batch.

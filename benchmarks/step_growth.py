@@ -1,9 +1,9 @@
-"""How the time of a training step grows with the sizes of batch, captions and embedding.
+"""The time of a training step against the sizes of batch, captions and embedding.
 
 [CLAREL_DATA=<folder with cub/>] python benchmarks/step_growth.py --plot=PATH.png [--json=PATH]
 
-One size at a time leaves the paper's value. With a longer caption limit, captions are either
-repeated to be longer as well, or left as they are, which costs nothing where none is padded.
+One size varies at a time; the others have the paper's values. For a longer caption limit, captions
+are either repeated to fill it or left unchanged, which costs nothing without padding.
 """
 
 import statistics
@@ -42,7 +42,7 @@ PANELS = {
 def measure(
     corpus: Corpus, size: str, value: int, stretch: int, plain: bool, repeats: int
 ) -> dict[str, float]:
-    """Median seconds of a step, ours and (if `plain`) plain Keras's, taken in turn."""
+    """Median seconds of a step of our model and, if `plain`, of plain Keras, measured in turn."""
     changes = {"max_tokens": value} if size == "limit" else {}
     if size == "embedding_size":
         changes = {"embedding_size": value}
@@ -62,7 +62,7 @@ def measure(
 
 
 def draw(found: dict[str, dict[str, dict[int, float]]], path: str) -> None:
-    """Four panels of seconds a step, on logarithmic axes; `found` is by size, line and value."""
+    """Draws seconds per step in four log-log panels; `found` is by size, line and value."""
     figure, axes = plt.subplots(2, 2, figsize=(10, 7.2), layout="constrained")
     for axis, (size, lines) in zip(axes.ravel(), found.items(), strict=False):
         panel = PANELS[size]

@@ -1,8 +1,8 @@
-"""The same model in PyTorch, where that is installed: `pip install -e '.[torch]'`.
+"""The same model in PyTorch, which `pip install -e '.[torch]'` installs.
 
-What differs from the Keras models: batch norm counts padding, since `BatchNorm1d` takes no mask;
+Differences from the Keras models: batch norm counts padding, since `BatchNorm1d` has no mask;
 without packed sequences the backward LSTM starts in the padding. On captions without padding all
-compute the same, which `train_step.py --check` shows with copied weights.
+models compute the same. `train_step.py --check` shows this with copied weights.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,14 @@ LEARNING_RATE, MOMENTUM, CLIP_NORM = 0.1, 0.9, 1.0
 
 
 class Block(nn.Module):
-    """Three convolutions of width 3 beside a 1x1 shortcut, with batch norms; then max-pool 2."""
+    """Three convolutions of width 3 with a 1x1 shortcut and batch norms, then max-pool 2."""
 
     def __init__(self, width: int, filters: int, momentum: float, epsilon: float):
         super().__init__()
         widths = [width, filters, filters]
         self.convs = nn.ModuleList(nn.Conv1d(w, filters, 3, padding=1, bias=False) for w in widths)
         self.shortcut = nn.Conv1d(width, filters, 1, bias=False)
-        # PyTorch's momentum is the share of the new value, Keras's that of the old one.
+        # PyTorch's momentum is the weight of the new value, Keras's that of the old one.
         norms = [nn.BatchNorm1d(filters, epsilon, 1 - momentum) for _ in range(4)]
         self.norms, self.shortcut_norm = nn.ModuleList(norms[:3]), norms[3]
         self.pool = nn.MaxPool1d(2, ceil_mode=True)
@@ -76,7 +76,7 @@ class TorchClarel(nn.Module):
         return self.text_head(self.dropout(x / steps))
 
     def loss(self, features: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor):
-        """The loss of a batch, as `Clarel` has it with lambda and kappa at 0.5."""
+        """The loss of `Clarel` for a batch, with lambda and kappa at 0.5."""
         instances, captions, limit = ids.shape
         texts = self.embed_texts(ids.reshape(-1, limit)).reshape(instances, captions, -1).mean(1)
         images = self.image_head(self.dropout(features))
@@ -92,7 +92,7 @@ class TorchClarel(nn.Module):
 
 
 def torch_step(model: TorchClarel, batches: dict[str, np.ndarray]) -> Callable[[], float]:
-    """A function that takes one training step, on the next of the batches, and returns the loss."""
+    """A function that takes a training step on the next batch and returns the loss."""
     ready = cycle(
         [
             (
@@ -114,7 +114,7 @@ def torch_step(model: TorchClarel, batches: dict[str, np.ndarray]) -> Callable[[
         loss = model.loss(*next(ready))
         loss.backward()
         gradients = [weight.grad for weight in parameters]
-        norms = torch._foreach_norm(gradients)  # each clipped by itself, in two calls for all
+        norms = torch._foreach_norm(gradients)  # clips each separately, in two calls for all
         scales = [CLIP_NORM / norm.clamp_min(CLIP_NORM) for norm in norms]
         torch._foreach_mul_(gradients, scales)
         optimizer.step()

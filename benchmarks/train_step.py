@@ -1,9 +1,10 @@
-"""Time of a training step of the paper's size, beside plain Keras, XLA and PyTorch.
+"""Time of a training step of the paper's size, compared with plain Keras, XLA and PyTorch.
 
 [CLAREL_DATA=<folder with cub/>] python benchmarks/train_step.py [--json=PATH] [--check]
 
-All take the same batches in turn, in one process, with a large matrix product in every round:
-the speed of a shared machine drifts, so ratios are taken within a round, and their median shown.
+All implementations process the same batches in turn, in one process, with a large matrix product in
+every round. The speed of a shared machine drifts, so ratios are computed within a round; the table
+shows their median.
 """
 
 import importlib.util
@@ -28,7 +29,7 @@ OURS, PLAIN = "clarel_tf", "plain Keras, padded"
 
 
 def matrix_product() -> Callable[[], None]:
-    """A float32 product that is large enough for the machine to reach its rate."""
+    """A float32 product large enough for the machine to reach its peak rate."""
     left, right = (tf.random.normal([PRODUCT_SIZE, PRODUCT_SIZE]) for _ in range(2))
     return lambda: tf.matmul(left, right).numpy()
 
@@ -36,7 +37,7 @@ def matrix_product() -> Callable[[], None]:
 def contestants(
     words: list[str], batches: dict[str, np.ndarray], dropout: float, only: list[str] | None
 ) -> dict[str, Callable[[], float]]:
-    """A step of each, all from the same weights; `only` keeps those whose name has such a word."""
+    """Training steps by name, all from the same weights; `only` keeps names with these words."""
     limit = batches["token_ids"].shape[-1]
     ours = paper_step.make_model(
         words, max_tokens=limit, text_dropout=dropout, image_dropout=dropout
@@ -59,13 +60,13 @@ def contestants(
             make[name] = lambda model=model: torch_step(model, batches)
     else:
         harness.progress("PyTorch is not installed (pip install -e '.[torch]'): left out")
-    # Weights are copied before any of them takes a step.
+    # Weights are copied before any step.
     kept = [name for name in make if not only or any(word in name for word in only)]
     return {name: make[name]() for name in kept}
 
 
 def check(corpus: Corpus) -> None:
-    """Shows the losses of a few steps without dropout, on captions without padding."""
+    """Prints the losses of a few steps without dropout, on captions without padding."""
     batches = paper_step.make_batches(corpus, 3, instances=8, captions=2, stretch=30)
     rows = {}
     for name, step in contestants(corpus.words, batches, 0.0, None).items():
@@ -80,7 +81,7 @@ def check(corpus: Corpus) -> None:
 
 
 def table(seconds: dict[str, list[float]], flops: float) -> dict[str, dict[str, float]]:
-    """A row for each contestant: times, ratio to ours, rate, share of the product's rate."""
+    """A row per implementation: times, ratio to ours, rate, share of the product's rate."""
     rows = {}
     product_flops = 2.0 * PRODUCT_SIZE**3
     for name, times in seconds.items():

@@ -1,7 +1,7 @@
 """Zero-shot classification by retrieval (CLAREL) in TensorFlow and Keras.
 
-The names below are imported on first use, so that `--help` and a bad flag need not wait for
-TensorFlow.
+The names below are imported on first use, so that `--help` and a wrong flag are answered without
+importing TensorFlow.
 """
 
 import importlib

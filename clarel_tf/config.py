@@ -1,7 +1,7 @@
-"""The settings of a run: frozen dataclasses, JSON in and out.
+"""The settings of a run, as frozen dataclasses, to and from JSON.
 
-Every field states its meaning and its legal values once, here; the flags of the programs, the
-checks and the messages are made from that (`config_fields.py`). The defaults are the paper's.
+Every field states its meaning and its legal values. The flags of the programs, the checks and the
+messages are made from them (`config_fields.py`). The defaults are the paper's.
 """
 
 import dataclasses
@@ -10,11 +10,11 @@ from typing import Any
 from clarel_tf.config_fields import check, convert, setting
 from clarel_tf.errors import ClarelError
 
-# Names of checkpoints have nine digits.
+# Checkpoint names have nine digits.
 MOST_STEPS = 999_999_999
-# Nothing that fits on one machine is wider.
+# No layer that fits on one machine is wider.
 _WIDEST = 65_536
-# What multiplies distances, losses or gradients: beyond this, float32 has nothing left for them.
+# Bound of factors on distances, losses or gradients; beyond it float32 loses their precision.
 _HEAVIEST = 1e6
 
 
@@ -31,18 +31,18 @@ class ModelConfig:
     embedding_size: int = setting(1024, "width of the joint image-text space", low=1, high=_WIDEST)
     image_dropout: float = setting(0.25, "dropout on the image features", low=0, high=0.95)
     feature_power: float = setting(
-        1.0, "image features are raised to this power, their signs kept", above=0, high=1
+        1.0, "power of the image features; signs are kept", above=0, high=1
     )
     text_dropout: float = setting(0.25, "dropout before the text head", low=0, high=0.95)
-    max_tokens: int = setting(30, "a caption is cut after this many tokens", low=1, high=_WIDEST)
+    max_tokens: int = setting(30, "tokens of a caption; the rest is cut", low=1, high=_WIDEST)
     min_word_count: int = setting(
-        1, "rarer words of the training split become unknown", low=1, high=10**9
+        1, "words with fewer occurrences in the training split are unknown", low=1, high=10**9
     )
     word_size: int = setting(
-        300, "width of learned word embeddings (a vector file brings its own)", low=1, high=_WIDEST
+        300, "width of learned word embeddings (not for vector files)", low=1, high=_WIDEST
     )
     tune_word_vectors: bool = setting(
-        False, "train on the vectors of the file instead of freezing them"
+        False, "train the vectors of the file instead of freezing them"
     )
     filters: tuple[int, ...] = setting(
         (128, 256), "filters of the two residual blocks", low=1, high=_WIDEST
@@ -53,11 +53,15 @@ class ModelConfig:
         "pooling of the LSTM's outputs over time: mean, or mean and maximum concatenated",
         choices=("mean", "mean_max"),
     )
-    batch_norm_momentum: float = setting(0.95, "decay of the moving statistics", low=0, high=1)
-    batch_norm_epsilon: float = setting(1e-6, "added to the variance", above=0, high=_HEAVIEST)
+    batch_norm_momentum: float = setting(
+        0.95, "batch norm: decay of the moving statistics", low=0, high=1
+    )
+    batch_norm_epsilon: float = setting(
+        1e-6, "batch norm: added to the variance", above=0, high=_HEAVIEST
+    )
     l2: float = setting(
         0.001,
-        "adds l2/2 * sum(w^2) over convolution kernels and batch-norm gamma, beta",
+        "L2 regularisation: l2/2 * sum(w^2) over convolution kernels and batch-norm gamma, beta",
         low=0,
         high=_HEAVIEST,
     )
@@ -65,7 +69,7 @@ class ModelConfig:
 
 @dataclasses.dataclass(frozen=True)
 class LossConfig:
-    """The mix of the four losses.
+    """Weights and options of the four losses.
 
     Example:
 
@@ -81,17 +85,18 @@ class LossConfig:
         False, "leave other instances of the same class out of the negatives"
     )
     distance_scale: float = setting(
-        1.0, "distances are multiplied by this in the retrieval terms", above=0, high=_HEAVIEST
+        1.0, "factor on distances in the retrieval losses", above=0, high=_HEAVIEST
     )
     mixture_share: float = setting(
         0.0,
-        "weight of the mixup retrieval loss among the retrieval losses of instances",
+        "weight of the mixup retrieval loss, 0 to 1, among the retrieval losses of instances",
         low=0,
         high=1,
     )
     prototype_share: float = setting(
         0.0,
-        "weight of the prototype loss (class means of the batch) among the retrieval losses",
+        "weight of the prototype loss (class means of the batch), 0 to 1, among the retrieval "
+        "losses",
         low=0,
         high=1,
     )
@@ -99,7 +104,7 @@ class LossConfig:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
-    """The optimisation of one phase.
+    """Steps, batches and optimiser of a training phase.
 
     Example:
 
@@ -112,8 +117,8 @@ class TrainingConfig:
     )
     equal_passes: bool = setting(
         False,
-        "the second phase passes over its larger split as often as the first over its own, "
-        "which takes more steps",
+        "train the second phase for as many epochs as the first; its larger split then takes "
+        "more steps than --steps",
     )
     batch_size: int = setting(32, "instances in a batch", low=1, high=10**6)
     captions: int = setting(
@@ -124,16 +129,16 @@ class TrainingConfig:
     )
     similar_classes: float = setting(
         0.0,
-        "how much more often classes that look alike meet in a batch, in units of log-odds for a "
-        "standard deviation of their similarity (0: any classes; needs instances_per_class)",
+        "preference of the batch sampler for similar classes, in log-odds per standard deviation "
+        "of similarity (0: none; needs instances_per_class)",
         low=0,
         high=1000,
     )
     word_dropout: float = setting(
-        0.0, "share of the words that a step sees as unknown words", low=0, high=0.95
+        0.0, "share of words that become the unknown word in a step", low=0, high=0.95
     )
     optimizer: str = setting("sgd", "optimiser", choices=("sgd", "adam"))
-    learning_rate: float = setting(0.1, "learning rate at its highest", above=0, high=_HEAVIEST)
+    learning_rate: float = setting(0.1, "highest learning rate", above=0, high=_HEAVIEST)
     momentum: float = setting(0.9, "momentum of SGD", low=0, high=0.9999)
     clip_norm: float = setting(
         1.0, "clip each variable's gradient to this norm (0: off)", low=0, high=1e9
@@ -148,15 +153,15 @@ class TrainingConfig:
     warmup_steps: int = setting(0, "cosine: steps of linear warm-up", low=0, high=MOST_STEPS)
     operations_at_once: int = setting(
         1,
-        "operations that share the cores: with 2 the directions of the LSTM run side by side, "
-        "which suits narrow towers",
+        "operations that run in parallel: with 2, both directions of the LSTM run at the same "
+        "time, which suits narrow towers",
         low=1,
         high=1024,
     )
     log_every: int = setting(100, "steps between two rows of history.csv", low=1, high=MOST_STEPS)
     evaluate_every: int = setting(
         0,
-        "steps between two looks at the validation splits in the first phase (0: none)",
+        "steps between evaluations on the validation splits in the first phase (0: none)",
         low=0,
         high=MOST_STEPS,
     )
@@ -165,7 +170,7 @@ class TrainingConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """All that decides the result of a run.
+    """All settings that determine the result of a run.
 
     Example:
 
@@ -178,7 +183,7 @@ class Config:
     dataset_config: str = setting("", "builder config of the dataset (empty: its default)")
     protocol: str = setting(
         "clean",
-        "validation: 'clean' leaves every test_seen image out of it, 'paper' does not",
+        "validation protocol: 'clean' leaves every test_seen image out, 'paper' does not",
         choices=("clean", "paper"),
     )
     class_division: int = setting(
@@ -190,8 +195,8 @@ class Config:
     )
     alpha_transfer: str = setting(
         "value",
-        "alpha for the model that is tested: the 'value' that was chosen, as in the paper, or the "
-        "same 'offset', which allows for distances that have grown",
+        "how the chosen alpha carries over to the tested model: the same 'value', as in the paper, "
+        "or the same 'offset' of distances, which corrects for distances that have grown",
         choices=("value", "offset"),
     )
     head_evidence: float = setting(
@@ -203,15 +208,15 @@ class Config:
     )
     discriminant_evidence: float = setting(
         0.0,
-        "how much LDA of the seen classes, extended to unseen ones, moves the distances, as "
-        "a share of how distances vary (0: not at all, as in the paper)",
+        "weight of LDA of the seen classes, extended to unseen classes, as a share of the "
+        "variation of distances (0: off, as in the paper)",
         low=0,
         high=_HEAVIEST,
     )
     word_vectors: str = setting(
-        "", "word2vec, GloVe or fastText file, plain or .gz (empty: embeddings are learned)"
+        "", "word2vec, GloVe or fastText file, plain or .gz (empty: learn word embeddings)"
     )
-    seed: int = setting(0, "seed of weights, batches and dropout", low=0, high=2**31 - 1)
+    seed: int = setting(0, "random seed of weights, batches and dropout", low=0, high=2**31 - 1)
     model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
     loss: LossConfig = dataclasses.field(default_factory=LossConfig)
     training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
@@ -224,13 +229,13 @@ class Config:
             raise ClarelError(f"filters must name 2 residual blocks, not {len(self.model.filters)}")
         if self.head_evidence and not self.loss.kappa:
             raise ClarelError(
-                f"head_evidence={self.head_evidence:g} asks the image head, which kappa=0 leaves "
-                "untrained; set head_evidence=0"
+                f"head_evidence={self.head_evidence:g} needs the image head, which kappa=0 does "
+                "not train; set head_evidence=0"
             )
         if self.training.similar_classes and not self.training.instances_per_class:
             raise ClarelError(
-                f"similar_classes={self.training.similar_classes:g} chooses the classes of a "
-                "batch, which takes instances_per_class of at least 1"
+                f"similar_classes={self.training.similar_classes:g} needs batches drawn by class; "
+                "set instances_per_class to at least 1"
             )
         if self.training.warmup_steps >= self.training.steps:
             raise ClarelError(
@@ -239,7 +244,7 @@ class Config:
             )
 
     def override(self, values: dict[str, Any]) -> "Config":
-        """A copy with the named settings changed; names need no section, all are unique."""
+        """A copy with the named settings changed; names are unique, so they need no section."""
         changes: dict[str, dict[str, Any]] = {}
         for name, value in values.items():
             section, field = _find(name)
@@ -252,12 +257,12 @@ class Config:
         return dataclasses.replace(self, **changes.get("", {}), **sections)
 
     def to_dict(self) -> dict[str, Any]:
-        """Nested plain values, ready for JSON."""
+        """The config as nested plain values, ready for JSON."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Config":
-        """The inverse of `to_dict`; unknown keys are refused by name."""
+        """The inverse of `to_dict`; ClarelError names an unknown key."""
         if not isinstance(values, dict):
             raise ClarelError("a config must be a JSON object")
         flat: dict[str, Any] = {}

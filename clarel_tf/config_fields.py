@@ -1,4 +1,4 @@
-"""One setting of a config: a dataclass field that knows its meaning and its legal values."""
+"""One setting of a config: a dataclass field with its meaning and its legal values."""
 
 import dataclasses
 import math
@@ -19,13 +19,13 @@ def setting(
     above: float | None = None,
     choices: Sequence[str] | None = None,
 ) -> Any:
-    """A dataclass field with its documentation and its bounds."""
+    """A dataclass field with its meaning and its legal values as metadata."""
     checks = {"low": low, "high": high, "above": above, "choices": choices}
     return dataclasses.field(default=default, metadata={"meaning": meaning, **checks})
 
 
 def convert(field: dataclasses.Field, value: Any) -> Any:
-    """`value` as the field's type: JSON has no tuples, and writes 1.0 as 1 at times."""
+    """`value` in the field's type: JSON has no tuples and may write 1.0 as 1."""
     if typing.get_origin(field.type) is tuple and isinstance(value, (list, tuple)):
         return tuple(value)
     if field.type is float and type(value) is int and abs(value) < 1e300:
@@ -34,7 +34,7 @@ def convert(field: dataclasses.Field, value: Any) -> Any:
 
 
 def check(field: dataclasses.Field, value: Any) -> None:
-    """Raises with the name of the key when `value` has the wrong type or is out of bounds."""
+    """Raises ClarelError, with the name of the key, for a wrong type or a value out of bounds."""
     bounds = field.metadata
     name = field.name.rstrip("_")
     is_tuple = typing.get_origin(field.type) is tuple

@@ -1,4 +1,4 @@
-"""The one exception that stands for a mistake the user can put right, and text safe to show."""
+"""`ClarelError`, a mistake that the user can correct, and text that is safe to print."""
 
 
 class ClarelError(Exception):
@@ -24,10 +24,10 @@ def brief(error: BaseException) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with backslash escapes for all characters that a terminal would not just show.
+    """The text with backslash escapes for all characters that are not printable.
 
-    Names and captions come from files and servers of other people. A control character among them
-    can move the cursor, change colours or hide what stands before it.
+    Names and captions come from untrusted files and servers. A control character in them can move
+    the cursor, change colours or hide earlier text.
     """
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")

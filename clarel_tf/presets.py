@@ -1,4 +1,4 @@
-"""Named sets of settings to start from; flags and config files can change each of them."""
+"""Presets: named sets of settings, which flags can override."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # Every value of the paper: the defaults above.
+    # Every value of the paper: the defaults of config.py.
     "paper": {},
-    # Many negatives, few captions, a narrow text tower that keeps its maxima over time, a high rate
-    # that falls by a cosine, and a loss that asks for the class as well as for the instance:
-    # an hour instead of days. docs/lab_notes.md has the evidence.
+    # A short recipe: large batches with few captions, a narrow text tower with mean and maximum
+    # pooling, a high learning rate with cosine decay, mixup and the prototype loss. It takes an
+    # hour instead of days. docs/lab_notes.md has the experiments.
     "fast": {
         "filters": (64, 128),
         "lstm_units": 128,

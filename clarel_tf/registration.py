@@ -1,9 +1,8 @@
-"""Tells Keras the classes that `.keras` files name, without importing Keras or TensorFlow.
+"""Registers the classes of `.keras` files with Keras, without importing Keras or TensorFlow.
 
-Keras looks a class up by its registered name, and imports modules of its own packages only. So the
-names have to be there before a file is loaded. `import clarel_tf` must not wait for TensorFlow:
-the names are given to Keras as soon as Keras is imported, and the modules behind them are imported
-when a file asks for one.
+Keras looks a class up by its registered name and imports only its own modules. So the names must be
+registered before a file is loaded, but `import clarel_tf` must not import TensorFlow. The names are
+therefore registered when Keras is imported. The modules are imported when a file needs them.
 """
 
 import importlib
@@ -25,7 +24,7 @@ _MODULE_OF_CLASS = {
 
 
 class _ImportedOnUse:
-    """Stands for a class in Keras's register until its module is imported, which replaces it."""
+    """A placeholder in Keras's registry; importing the module of the class replaces it."""
 
     def __init__(self, name: str):
         self._name = name
@@ -36,7 +35,7 @@ class _ImportedOnUse:
 
 
 class _KerasFinder(importlib.abc.MetaPathFinder):
-    """Finds Keras where Python would, and registers the names when its module has been executed."""
+    """Finds Keras as Python would, and registers the names after its module has been executed."""
 
     def find_spec(
         self,
@@ -48,7 +47,7 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path)
         if spec is not None and spec.loader is not None:
-            loader: Any = spec.loader  # whose method is replaced, which no type allows
+            loader: Any = spec.loader  # its method is replaced below, which no type allows
             execute = loader.exec_module
 
             def execute_and_register(module: types.ModuleType) -> None:
@@ -61,7 +60,7 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
 
 
 def register() -> None:
-    """Registers the names now if Keras is imported, or when it will be."""
+    """Registers the names now if Keras is imported, otherwise when it is."""
     if hasattr(sys.modules.get("keras"), "saving"):
         _register(sys.modules["keras"])
     else:

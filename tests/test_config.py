@@ -69,8 +69,8 @@ def test_override_reaches_every_section():
         ({"optimizer": "rmsprop"}, "optimizer must be one of sgd, adam"),
         ({"warmup_steps": 10, "steps": 10}, "warmup_steps"),
         ({"mask_same_class": 1}, "mask_same_class must be of type bool"),
-        ({"head_evidence": 0.5, "kappa": 0.0}, "which kappa=0 leaves untrained"),
-        ({"similar_classes": 1.0}, "takes instances_per_class of at least 1"),
+        ({"head_evidence": 0.5, "kappa": 0.0}, "which kappa=0 does not train"),
+        ({"similar_classes": 1.0}, "set instances_per_class to at least 1"),
     ],
 )
 def test_impossible_values_are_refused_by_name(values, message):

@@ -1,1 +1,1 @@
-"""The programs: flags in, one call, files out. Each `*_main.py` is a door to one of them."""
+"""The programs: flags in, one call, files out. Each `*_main.py` runs one of them."""

@@ -1,4 +1,4 @@
-"""Classifies images by an exported classifier: in a folder, or behind a model server.
+"""Classifies images with an exported classifier, in a folder or on a model server.
 
 python classify_main.py --export_dir=exports/demo --dataset=demo --image_ids=demo_02319 \\
   --new_class="cardinal: a small red bird; a bird with a red crown"
@@ -20,18 +20,20 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "server",
         None,
-        "instead of a folder: http://host:8501 or https://host (REST), host:8500 or "
+        "model server instead of a folder: http://host:8501 or https://host (REST), host:8500 or "
         "grpcs://host:8500 (gRPC, plain or with TLS)",
     )
     flags.DEFINE_string("features", None, ".npz file with image_ids [N], features [N, D]")
     flags.DEFINE_string("dataset", None, "take the images of --image_ids from this dataset")
     flags.DEFINE_string("config", "", "builder config of the dataset (empty: its default)")
-    flags.DEFINE_list("image_ids", [], "which images of the dataset")
-    flags.DEFINE_multi_string("new_class", [], "'name: sentence; sentence'; repeatable")
-    flags.DEFINE_float("alpha", None, "another balance of seen and unseen classes")
-    flags.DEFINE_enum("format", "table", ["table", "csv", "json"], "form of the answer")
-    flags.DEFINE_float("timeout", 60.0, "seconds for the whole answer of a server", lower_bound=0.1)
-    flags.DEFINE_string("ca_file", None, "PEM file of the certificates to trust (TLS)")
+    flags.DEFINE_list("image_ids", [], "ids of the images to classify")
+    flags.DEFINE_multi_string(
+        "new_class", [], "a new class, 'name: sentence; sentence'; repeatable"
+    )
+    flags.DEFINE_float("alpha", None, "replaces the alpha that the run chose")
+    flags.DEFINE_enum("format", "table", ["table", "csv", "json"], "output format")
+    flags.DEFINE_float("timeout", 60.0, "seconds for the whole call to a server", lower_bound=0.1)
+    flags.DEFINE_string("ca_file", None, "PEM file of certificates to trust (TLS)")
     flags.DEFINE_string(
         "authorization_file", None, "file with the value of the Authorization header for the server"
     )
@@ -40,11 +42,11 @@ def define_flags() -> None:
 
 def main() -> None:
     if bool(flags.FLAGS.export_dir) == bool(flags.FLAGS.server):
-        raise ClarelError("give --export_dir or --server, one of them")
+        raise ClarelError("give either --export_dir or --server")
     if bool(flags.FLAGS.features) == bool(flags.FLAGS.dataset):
-        raise ClarelError("give --features or --dataset with --image_ids, one of them")
+        raise ClarelError("give either --features, or --dataset with --image_ids")
     if (flags.FLAGS.ca_file or flags.FLAGS.authorization_file) and not flags.FLAGS.server:
-        raise ClarelError("--ca_file and --authorization_file belong to --server")
+        raise ClarelError("--ca_file and --authorization_file need --server")
     from clarel_tf.serving.local import parse_new_classes
 
     new_classes = parse_new_classes(flags.FLAGS.new_class)
@@ -67,7 +69,7 @@ def main() -> None:
 
 
 def _images() -> tuple[list[str], Any]:
-    """Ids and features of the images asked about."""
+    """Ids and features of the images to classify."""
     if flags.FLAGS.features:
         from clarel_tf.serving.local import read_image_features
 
@@ -97,7 +99,7 @@ def _cell(value: Any) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """Names with their control characters escaped; everything else as it is."""
+    """`value`; in a string, control characters are escaped."""
     return printable(value) if isinstance(value, str) else value
 
 

@@ -1,4 +1,4 @@
-"""What the programs share: flags made from the settings, readable help, one-line errors."""
+"""Functions that the programs share: flags made from the settings, help, one-line errors."""
 
 import contextlib
 import os
@@ -23,12 +23,12 @@ _TITLES = {"": "Experiment", "model": "Model", "loss": "Loss", "training": "Trai
 
 
 def flag_name(setting: str) -> str:
-    """`lambda_` is a setting because `lambda` is a word of the language; the flag is --lambda."""
+    """The flag of a setting: --lambda for `lambda_`, since `lambda` is a Python keyword."""
     return setting.rstrip("_")
 
 
 def define_setting_flags() -> None:
-    """One flag for each setting. None means: as in the preset."""
+    """Defines one flag for each setting; None means the preset's value."""
     for _, field in settings():
         name, meaning = flag_name(field.name), field.metadata["meaning"]
         if field.metadata["choices"]:
@@ -51,9 +51,9 @@ def define_setting_flags() -> None:
 
 
 def define_data_flags() -> None:
-    """Where datasets are, built and raw."""
+    """Defines the flags for the folders of built and raw datasets."""
     flags.DEFINE_string(
-        "data_dir", None, "where built datasets are kept (default: ~/tensorflow_datasets)"
+        "data_dir", None, "folder of built datasets (default: ~/tensorflow_datasets)"
     )
     flags.DEFINE_string(
         "manual_dir", None, "folder with the raw files of a dataset that is not built yet"
@@ -61,7 +61,7 @@ def define_data_flags() -> None:
 
 
 def load_dataset(name: str, config: str) -> tuple[Any, dict[str, Any]]:
-    """The builder of a dataset and its splits, built first if need be, by the data flags."""
+    """The builder of a dataset and its splits; builds the dataset first if necessary."""
     start_tensorflow()
     from clarel_tf.data.loading import get_builder, load_splits
 
@@ -82,16 +82,16 @@ def make_distribution(kind: str) -> Any:
 
 
 def share_cores(operations: int) -> None:
-    """Leaves each of `operations` its part of the threads, before TensorFlow is imported."""
+    """Divides the threads among `operations`; must run before TensorFlow is imported."""
     if operations == 1:
-        return  # TensorFlow's own choice: all threads for one operation
+        return  # TensorFlow's default: all threads for one operation
     allowed = os.environ.get("TF_NUM_INTRAOP_THREADS", "")
     threads = int(allowed) if allowed.isdecimal() else os.cpu_count() or 1
     os.environ["TF_NUM_INTRAOP_THREADS"] = str(max(1, threads // operations))
 
 
 def config_from_flags() -> Config:
-    """The preset or the config file, with every given flag on top."""
+    """The config of the preset or the config file, overridden by the flags."""
     given: dict[str, Any] = {}
     for _, field in settings():
         value = flags.FLAGS[flag_name(field.name)].value
@@ -109,7 +109,7 @@ def config_from_flags() -> Config:
         base = preset(flags.FLAGS.preset or ("tiny" if is_demo else "paper"))
     steps = given.get("steps", base.training.steps)
     if "warmup_steps" not in given and base.training.warmup_steps >= steps > 0:
-        given["warmup_steps"] = steps // 10  # the preset's is meant for more steps
+        given["warmup_steps"] = steps // 10  # the preset's value is for more steps
     return base.override(given)
 
 
@@ -117,11 +117,11 @@ def _integers(name: str, items: list[str]) -> tuple[int, ...]:
     try:
         return tuple(int(item) for item in items)
     except ValueError:
-        raise ClarelError(f"{name} must be integers with commas between, not {items}") from None
+        raise ClarelError(f"{name} must be integers separated by commas, not {items}") from None
 
 
 def finished_run(run_dir: str | None) -> tuple[RunFolder, Config]:
-    """The folder and the config of a finished run, named by --run_dir."""
+    """The folder and the config of the finished run in --run_dir."""
     if not run_dir:
         raise ClarelError("--run_dir is missing: name the folder of a finished run")
     folder = RunFolder(run_dir)
@@ -133,13 +133,13 @@ def finished_run(run_dir: str | None) -> tuple[RunFolder, Config]:
 
 
 def run(
-    main: Callable[[], None], about: str, when_stopped: str = "nothing was left half-written"
+    main: Callable[[], None], about: str, when_stopped: str = "no partial files are left"
 ) -> None:
-    """Parses the flags and calls `main`; a user's mistake is one line on stderr and exit code 1.
+    """Parses the flags and calls `main`; ClarelError becomes one line on stderr and exit code 1.
 
     Args:
       about: what the program does, for --help.
-      when_stopped: what Ctrl-C leaves behind, for the message.
+      when_stopped: state after Ctrl-C, for the message.
     """
 
     def parse(argv: list[str]) -> list[str]:
@@ -164,10 +164,10 @@ def run(
             _fail(str(error))
         except KeyboardInterrupt:
             _fail(f"stopped; {when_stopped}", code=130)
-        except BrokenPipeError:  # `| head` has seen enough
+        except BrokenPipeError:  # the reader of a pipe, such as `head`, has ended
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except Exception as error:
-            # A disk that is full or not ours is no bug, wherever it shows.
+            # A full disk or missing permission is not a bug, wherever it is raised.
             if (trouble := disk_trouble(error)) is None:
                 raise
             _fail(trouble)
@@ -176,18 +176,18 @@ def run(
 
 
 def start_tensorflow(use_devices: bool = True) -> None:
-    """Imports TensorFlow without its start-up notes, which would hide ours.
+    """Imports TensorFlow without its start-up messages, which would hide ours.
 
-    They are written before any log level counts, so standard error is put aside meanwhile; it is
-    shown after all if the import fails. Setting TF_CPP_MIN_LOG_LEVEL brings the notes back.
+    TensorFlow writes them before any log level applies, so standard error is redirected during the
+    import and shown if the import fails. Set TF_CPP_MIN_LOG_LEVEL to see the messages.
 
     Args:
-      use_devices: a cluster must be joined before any device is used.
+      use_devices: False for a cluster, which must be joined before any device is used.
     """
     keep_few_kernels()
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return
-    # What is an error for us comes as an exception as well.
+    # Errors that matter are raised as exceptions too.
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     real_stderr = os.dup(2)
     with tempfile.TemporaryFile() as aside:
@@ -214,7 +214,7 @@ def _fail(message: str, code: int = 1) -> typing.NoReturn:
 
 
 def help_text(about: str) -> str:
-    """The flags in groups: those of the program first, then those of each section of settings."""
+    """The help text: flags of the program first, then those of each section of settings."""
     has_settings = "preset" in flags.FLAGS
     fields = {flag_name(field.name): (section, field) for section, field in settings()}
     groups: dict[str, list[str]] = {title: [] for title in ("Program", *_TITLES.values())}
@@ -231,8 +231,8 @@ def help_text(about: str) -> str:
     body = [f"{title}\n" + "\n".join(rows) for title, rows in groups.items() if rows]
     if has_settings:
         about += (
-            " Defaults in brackets are the paper's; a preset changes some of them, and the demo "
-            "dataset has preset 'tiny' unless another one is given."
+            " Defaults in brackets are the paper's. A preset changes some of them. The default "
+            "preset is 'tiny' for the demo dataset and 'paper' otherwise."
         )
     return "\n\n".join([textwrap.fill(about, 96), *body])
 

@@ -1,4 +1,4 @@
-"""Evaluates a finished run again, without training, and writes its report anew.
+"""Evaluates a finished run again, without training, and writes its report again.
 
 python evaluate_main.py --run_dir=runs/demo
 """
@@ -11,7 +11,7 @@ from clarel_tf.commands import cli
 def define_flags() -> None:
     flags.DEFINE_string("run_dir", None, "folder of a finished run")
     flags.DEFINE_integer(
-        "seed", None, "seed of the caption draws (default: that of the run)", lower_bound=0
+        "seed", None, "seed of the caption draws (default: the seed of the run)", lower_bound=0
     )
     cli.define_data_flags()
 

@@ -16,26 +16,31 @@ from clarel_tf.experiments.run_folder import RunFolder
 
 def define_flags() -> None:
     flags.DEFINE_string("run_dir", None, "folder of a finished run")
-    flags.DEFINE_string("export_dir", None, "folder that gets the models")
+    flags.DEFINE_string("export_dir", None, "folder to export to")
     flags.DEFINE_integer("k", 5, "classes, captions or images in an answer", lower_bound=1)
-    flags.DEFINE_string("gallery_split", None, "split whose captions and images can be retrieved")
+    flags.DEFINE_string(
+        "gallery_split", None, "add retrieval of the captions and images of this split"
+    )
     flags.DEFINE_enum(
         "export_vocabulary",
         "training",
         ["training", "all"],
-        "words of the training captions, or all words of a frozen vector file",
+        "words of the exported model: those of the training captions, or all words of a frozen "
+        "vector file",
     )
     flags.DEFINE_string(
-        "word_vectors", None, "where the vector file of the run is now, for --export_vocabulary=all"
+        "word_vectors",
+        None,
+        "path of the run's vector file, if it moved, for --export_vocabulary=all",
     )
-    flags.DEFINE_string("base_path", "/models", "where the server sees export_dir")
+    flags.DEFINE_string("base_path", "/models", "path of export_dir on the server")
     cli.define_data_flags()
 
 
 def main() -> None:
     folder, config = cli.finished_run(flags.FLAGS.run_dir)
     if not flags.FLAGS.export_dir:
-        raise ClarelError("--export_dir is missing: name the folder that gets the models")
+        raise ClarelError("--export_dir is missing: name the folder to export to")
     cli.start_tensorflow()
     gallery = flags.FLAGS.gallery_split
     classes = _stored_classes(folder)
@@ -57,7 +62,7 @@ def main() -> None:
         vectors = flags.FLAGS.word_vectors or config.word_vectors
         if not Path(vectors).exists():
             raise ClarelError(
-                f"the vector file {vectors} is not there; say where it is with --word_vectors"
+                f"the vector file {vectors} does not exist; give its path with --word_vectors"
             )
         folder.check_data({"word_vectors": file_fingerprint(vectors)})
         model = with_all_words(model, vectors)
@@ -74,19 +79,19 @@ def main() -> None:
     )
     print(
         f"Exported version {version} to {flags.FLAGS.export_dir}; "
-        "SERVING.md there says how to ask it."
+        "SERVING.md in that folder describes the requests."
     )
 
 
 def _stored_classes(folder: RunFolder) -> Any:
-    """What the run's evaluation kept of its classes; None for a run that is older than that."""
+    """The classes that the run's evaluation stored; None for an older run without them."""
     from clarel_tf.decision.class_store import ClassStore
 
     return ClassStore.load(folder.classes_path) if folder.classes_path.exists() else None
 
 
 def _load_splits(folder: RunFolder, config: Config) -> tuple[dict[str, Any], list[str]]:
-    """The splits of the run, compared with those it was made with, and all class names."""
+    """The splits of the run, checked against its fingerprints, and all class names."""
     builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
     from clarel_tf.data.loading import class_names
     from clarel_tf.data.protocols import apply_protocol

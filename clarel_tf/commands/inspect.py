@@ -1,4 +1,4 @@
-"""Shows what is in a built dataset: splits, overlaps, captions, vocabulary, examples.
+"""Shows a built dataset: splits, overlaps, captions, vocabulary, examples.
 
 python inspect_main.py --dataset=cub --config=custom --word_vectors=glove.6B.100d.txt
 """
@@ -11,10 +11,10 @@ from clarel_tf.commands import cli
 def define_flags() -> None:
     flags.DEFINE_string("dataset", "demo", "dataset: a folder below datasets/")
     flags.DEFINE_string("config", "", "builder config of the dataset (empty: its default)")
-    flags.DEFINE_string("word_vectors", "", "show the coverage of this vector file")
-    flags.DEFINE_integer("max_tokens", 30, "caption limit", lower_bound=1)
+    flags.DEFINE_string("word_vectors", "", "vector file; its coverage is shown")
+    flags.DEFINE_integer("max_tokens", 30, "tokens of a caption; the rest is cut", lower_bound=1)
     flags.DEFINE_bool("per_class", False, "list the images of every class in every split")
-    flags.DEFINE_integer("examples", 2, "instances to show", lower_bound=0)
+    flags.DEFINE_integer("examples", 2, "number of instances to show", lower_bound=0)
     cli.define_data_flags()
 
 

@@ -1,4 +1,4 @@
-"""Runs a grid of experiments, several at a time, into one table, with the paper's figures.
+"""Runs a grid of experiments, several at a time, and writes tables and figures.
 
 python sweep_main.py --dataset=demo --grid=kappa=0,0.5,1 --grid=seed=0,1 --sweep_dir=sweeps/kappa
 """
@@ -18,7 +18,7 @@ from clarel_tf.storage import files
 
 
 def define_flags() -> None:
-    flags.DEFINE_multi_string("grid", [], "NAME=VALUE,VALUE,... of any setting; repeatable")
+    flags.DEFINE_multi_string("grid", [], "values of a setting, NAME=VALUE,VALUE,...; repeatable")
     flags.DEFINE_bool(
         "one_at_a_time",
         False,
@@ -28,10 +28,10 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "validation_only",
         False,
-        "compare on the validation splits; nothing is tested",
+        "compare on the validation splits, without testing",
     )
     flags.DEFINE_integer(
-        "jobs", None, "runs at the same time (default: one for every two cores)", lower_bound=1
+        "jobs", None, "number of parallel runs (default: one for every two cores)", lower_bound=1
     )
     cli.define_data_flags()
     cli.define_setting_flags()
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def _prepare_data(config: Config) -> None:
-    """Builds the dataset once, before the runs would all do it."""
+    """Builds the dataset once, so that the runs need not."""
     from clarel_tf.data.loading import get_builder, prepare
 
     builder = get_builder(config.dataset, config.dataset_config, flags.FLAGS.data_dir)
@@ -84,7 +84,7 @@ def _prepare_data(config: Config) -> None:
 
 
 def _run(config: Config, sweep_dir: Path, name: str, threads: int) -> str | None:
-    """Runs one experiment in a process of its own; returns what went wrong, if anything did."""
+    """Runs one experiment in its own process; returns the error message, or None."""
     configs = sweep_dir / "configs"
     configs.mkdir(parents=True, exist_ok=True)
     files.write_json(configs / f"{name}.json", config.to_dict())
@@ -93,7 +93,7 @@ def _run(config: Config, sweep_dir: Path, name: str, threads: int) -> str | None
     command += [f"--data_dir={flags.FLAGS.data_dir}"] if flags.FLAGS.data_dir else []
     command += ["--validation_only"] if flags.FLAGS.validation_only else []
     limits = {"TF_NUM_INTRAOP_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
-    # The package that runs now, wherever the command was given.
+    # The package that runs now, independent of the current folder.
     package = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, **limits, "PYTHONPATH": path}
@@ -117,12 +117,12 @@ def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
     for row in rows:
         group = ", ".join(f"{key.rstrip('_')}={row[key]}" for key in keys) or "all runs"
         outcome = sweep.read_outcome(sweep_dir / row["run"], flags.FLAGS.validation_only)
-        assert outcome is not None  # or the run would have no row
+        assert outcome is not None  # every row belongs to a finished run
         curves.setdefault(group, []).append(outcome.alpha_curve)
     save_png(alpha_band_figure(curves), sweep_dir / "alpha.png")
     drawn = ["alpha.png"]
     for key in keys:
-        # Only along the axis: all other settings as in the base config, if any run has that.
+        # Runs along one axis: all other settings as in the base config, if such runs exist.
         along = rows
         for other in keys:
             at_base = [row for row in along if row[other] == sweep.value_of(base, other)]
@@ -142,7 +142,7 @@ def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
 def run() -> None:
     """The console command."""
     define_flags()
-    cli.run(main, __doc__.splitlines()[0], "the same command goes on from the last checkpoint")
+    cli.run(main, __doc__.splitlines()[0], "the same command continues from the last checkpoint")
 
 
 if __name__ == "__main__":

@@ -14,27 +14,27 @@ from clarel_tf.errors import ClarelError
 def define_flags() -> None:
     flags.DEFINE_string("run_dir", None, "folder of the run (default: runs/<dataset>)")
     flags.DEFINE_integer(
-        "repeats", 1, "train with this many seeds, each in a folder of its own", lower_bound=1
+        "repeats", 1, "number of seeds to train with, each in its own folder", lower_bound=1
     )
     flags.DEFINE_bool(
         "ensemble",
         False,
-        "with --repeats: test the models of all seeds side by side as well, as one more model",
+        "with --repeats: also test the ensemble of the models of all seeds",
     )
     flags.DEFINE_enum(
         "distribute",
         "none",
         ("none", "mirrored", "multi_worker"),
-        "devices that share each batch: one, all of this machine, or those of the workers in "
-        "TF_CONFIG",
+        "devices that share each batch: one (none), all GPUs of this machine (mirrored), or those "
+        "of all workers in TF_CONFIG (multi_worker)",
     )
     flags.DEFINE_bool(
         "validation_only",
         False,
-        "stop when alpha is chosen, before anything is tested; without this flag the run goes on",
+        "stop after alpha is chosen, without testing; repeat without this flag to continue the run",
     )
     flags.DEFINE_bool(
-        "restart", False, "move the run in run_dir aside, to run_dir.old-1, and begin anew"
+        "restart", False, "rename the run in run_dir to run_dir.old-1 and start again"
     )
     cli.define_data_flags()
     cli.define_setting_flags()
@@ -43,11 +43,11 @@ def define_flags() -> None:
 def main() -> None:
     config = cli.config_from_flags()
     if flags.FLAGS.validation_only and flags.FLAGS.repeats > 1:
-        raise ClarelError("--validation_only is for one run; sweep_main.py has it for several")
+        raise ClarelError("--validation_only is for one run; use sweep_main.py for several")
     if flags.FLAGS.ensemble and flags.FLAGS.repeats == 1:
-        raise ClarelError("--ensemble puts models of several seeds together; give --repeats too")
+        raise ClarelError("--ensemble needs models of several seeds; add --repeats")
     cli.share_cores(config.training.operations_at_once)
-    # TensorFlow takes seconds to import: not before the flags are known to be good.
+    # TensorFlow takes seconds to import, so the flags are checked first.
     distribution = cli.make_distribution(flags.FLAGS.distribute)
     # The chief may have to build the dataset in a folder that all workers share.
     with distribution.chief_first() if distribution else contextlib.nullcontext():
@@ -82,7 +82,7 @@ def main() -> None:
 def run() -> None:
     """The console command."""
     define_flags()
-    cli.run(main, __doc__.splitlines()[0], "the same command goes on from the last checkpoint")
+    cli.run(main, __doc__.splitlines()[0], "the same command continues from the last checkpoint")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Datasets: what an example looks like, reading a split into memory, and the protocols of its use.
+"""Datasets: features of an example, splits in memory, validation protocols.
 
-`zero_shot/` builds CUB and Flowers from the public files, `pairs/` a user's own data. The TFDS
-builders themselves are in `datasets/`.
+`zero_shot/` builds CUB and Flowers from the public files, `pairs/` builds the user's own data. The
+TFDS builders themselves are in `datasets/`.
 """

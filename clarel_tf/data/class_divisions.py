@@ -1,8 +1,8 @@
-"""Other divisions of the training classes into seen and unseen ones, to compare settings on.
+"""Random divisions of the training classes into seen and unseen, for comparing settings.
 
-A dataset brings one division: some classes of `trainval` are the unseen ones of validation, always
-the same. A choice among many settings fits these few classes in the end. Further divisions, drawn
-at random from the same images, show whether a gain holds for other classes as well.
+A dataset has one fixed division: some classes of `trainval` are the unseen classes of validation.
+Comparing many settings on it overfits these classes. Random divisions of the same images show
+whether a gain holds for other classes too.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ from clarel_tf.errors import ClarelError
 def divide_classes(splits: dict[str, Split], number: int) -> dict[str, Split]:
     """The splits with `train`, `val_seen` and `val_unseen` drawn anew from `trainval`.
 
-    There are as many unseen classes as in the dataset's own `val_unseen`, and the same share of the
-    images of seen ones is held out as `val_seen`, at least one of a class. Test splits stay.
+    The number of unseen classes is that of the dataset's own `val_unseen`. The same share of the
+    images of seen classes is held out as `val_seen`, at least one in each class. Test splits stay.
 
     Args:
-      splits: all six; of the validation splits only sizes are looked at.
-      number: of the division, from 1 on.
+      splits: all six; only the sizes of the validation splits are used.
+      number: of the division, from 1.
     """
     trainval = splits["trainval"]
     classes, counts = np.unique(trainval.labels, return_counts=True)
@@ -36,7 +36,7 @@ def divide_classes(splits: dict[str, Split], number: int) -> dict[str, Split]:
     lonely = (counts < 2) & ~np.isin(classes, trainval.labels[is_new])
     if lonely.any():
         raise ClarelError(
-            f"class_division={number} makes class {classes[lonely][0]} a seen one, whose only "
+            f"class_division={number} makes class {classes[lonely][0]} a seen class, but its only "
             "image in trainval cannot be both trained on and held out; use class_division=0"
         )
     held_share = len(splits["val_seen"]) / (len(splits["val_seen"]) + len(splits["train"]))

@@ -1,4 +1,4 @@
-"""Finds a dataset's TFDS builder, builds the dataset if need be, and reads a split into memory."""
+"""Finds a dataset's TFDS builder, builds the dataset if necessary, and reads its splits."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from clarel_tf.data.split import Split
 from clarel_tf.errors import ClarelError, brief
 from clarel_tf.storage import files, ownership
 
-# What TFDS writes while it builds, under its own names and under those of the finished dataset.
+# Files that TFDS writes during a build, under temporary and final names.
 _BUILD_FILES = re.compile(
     r"(incomplete\.[0-9a-fA-F]{32}\.)?([^/]+\.tfrecord[^/]*|bucket_[^/]+\.tmp|dataset_info\.json|"
     r"features\.json|[^/]+\.labels\.txt)"
@@ -35,7 +35,7 @@ def get_builder(
     """The TFDS builder in `datasets_folder/name`, as `tfds build` finds it.
 
     Args:
-      datasets_folder: holds a folder for each dataset; that of this project, unless told.
+      datasets_folder: has a folder for each dataset; by default that of this project.
 
     Example:
 
@@ -61,7 +61,7 @@ def get_builder(
         )
     try:
         return builder_class(data_dir=data_dir, config=config or None)
-    except Exception as error:  # its JSON and text files are read here, by several libraries
+    except Exception as error:  # several libraries read its JSON and text files here
         if isinstance(error, ClarelError):
             raise
         raise ClarelError(
@@ -71,23 +71,23 @@ def get_builder(
 
 
 def prepare(builder: tfds.core.DatasetBuilder, manual_dir: str | None = None) -> None:
-    """Builds the dataset if that has not been done.
+    """Builds the dataset if it is not built yet.
 
     Args:
-      manual_dir: folder with the raw files, for datasets that are made from such.
+      manual_dir: folder with the raw files, for datasets that need them.
     """
     if builder.is_prepared():
         return
     needs_files = builder.MANUAL_DOWNLOAD_INSTRUCTIONS
     if needs_files and not manual_dir:
         raise ClarelError(
-            f"dataset {builder.name!r} has not been built yet, and --manual_dir does not say where "
-            f"its files are. {needs_files}"
+            f"dataset {builder.name!r} is not built yet; give the folder with its raw files as "
+            f"--manual_dir. {needs_files}"
         )
     if needs_files and manual_dir and not Path(manual_dir).is_dir():
         raise ClarelError(f"manual_dir {manual_dir} is not a folder")
     with files.writing_in(builder.data_path, "the dataset's folder"), _only_builder(builder):
-        if builder.is_prepared():  # by the process that was waited for
+        if builder.is_prepared():  # another process has built it meanwhile
             builder.info.read_from_directory(builder.data_path)
             return
         builder.download_and_prepare(
@@ -97,8 +97,8 @@ def prepare(builder: tfds.core.DatasetBuilder, manual_dir: str | None = None) ->
 
 @contextlib.contextmanager
 def _only_builder(builder: tfds.core.DatasetBuilder) -> Iterator[None]:
-    """One process at a time builds a dataset, and removes what a killed one left of it."""
-    if "://" in os.fspath(builder.data_path):  # a bucket: no locks there, and TFDS alone deletes
+    """Holds the lock for building a dataset, and removes leftovers of a killed build."""
+    if "://" in os.fspath(builder.data_path):  # cloud storage: no locks, and only TFDS deletes
         yield
         return
     folder = Path(builder.data_path).parent
@@ -110,7 +110,7 @@ def _only_builder(builder: tfds.core.DatasetBuilder) -> Iterator[None]:
 
 
 def _remove_leftover(folder: Path) -> None:
-    """Removes what a killed build left, if that is all that is in a folder."""
+    """Removes the leftovers of a killed build if the folder holds nothing else."""
     if folder.is_symlink():
         return
     if not os.listdir(folder):
@@ -120,13 +120,13 @@ def _remove_leftover(folder: Path) -> None:
             ownership.delete_own(folder, _BUILD_FILES, "the unfinished dataset")
             folder.rmdir()
         except ClarelError as error:
-            print(f"{error}; building goes on without that", file=sys.stderr)
+            print(f"{error}; the build continues", file=sys.stderr)
 
 
 def load_splits(
     builder: tfds.core.DatasetBuilder, manual_dir: str | None = None
 ) -> dict[str, Split]:
-    """Builds the dataset if it is not there yet, and reads all its splits.
+    """Reads all splits of a dataset, and builds it first if necessary.
 
     Example:
 
@@ -156,10 +156,10 @@ def class_names(builder: tfds.core.DatasetBuilder) -> list[str]:
     if not builder.is_prepared():
         return label.names
     try:
-        # This file has the number of classes that were built; another has their names.
+        # This file has the number of classes; label.labels.txt has their names.
         content = json.loads((builder.data_path / "features.json").read_text())
         built = tfds.features.FeatureConnector.from_json(content)["label"].num_classes
-    except Exception as error:  # TFDS, its protocol buffers and file systems raise what they like
+    except Exception as error:  # TFDS, protobuf and file systems raise many kinds of exceptions
         raise ClarelError(
             f"cannot read {builder.data_path}/features.json ({brief(error)}); {_BUILD_AGAIN}"
         ) from error
@@ -172,7 +172,7 @@ def class_names(builder: tfds.core.DatasetBuilder) -> list[str]:
 
 
 def _load_intact_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
-    """Reads a split; a damaged file of it is named."""
+    """Reads a split; ClarelError names a damaged file."""
     try:
         return _load_split(builder, name)
     except (tf.errors.OpError, OSError, UnicodeDecodeError) as error:
@@ -182,7 +182,7 @@ def _load_intact_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
 
 
 def _damaged_file(builder: tfds.core.DatasetBuilder, name: str) -> str | None:
-    """The first file of a split whose records cannot all be read, or are not all there."""
+    """The first file of a split with unreadable or missing records."""
     split = builder.info.splits[name]
     for path, length in zip(split.filepaths, split.shard_lengths, strict=True):
         try:
@@ -218,7 +218,7 @@ def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
 
 
 def _with_known_width(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Some builders do not know the width beforehand; without it the batch would be ragged."""
+    """The dataset with the width of its features set: without it, batches would be ragged."""
     width = next((len(first["image_features"]) for first in dataset.take(1)), 0)
 
     def ensure(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -1,4 +1,4 @@
-"""Which images may be looked at when: the validation protocols and the checks that guard test."""
+"""Validation protocols: which images each phase may use, and checks that test data stays apart."""
 
 import numpy as np
 
@@ -12,15 +12,15 @@ VALIDATION_SPLITS = ("train", "val_seen", "val_unseen")
 def apply_protocol(
     splits: dict[str, Split], protocol: str, class_division: int = 0
 ) -> dict[str, Split]:
-    """The splits as a protocol allows to use them.
+    """The splits that a protocol allows.
 
-    In the public splits, `train` and the validation splits hold images of `test_seen`. `paper`
-    uses them as they are; `clean` takes every image of `test_seen` out of them, so that alpha is
-    chosen without a look at a test image.
+    In the public splits, `train` and the validation splits contain images of `test_seen`. `paper`
+    uses them as they are. `clean` removes every image of `test_seen` from them, so that no test
+    image influences alpha.
 
     Args:
-      class_division: any but 0 draws the validation splits anew from `trainval`
-        (`divide_classes`), which has no test image in it: that is clean in either protocol.
+      class_division: if not 0, the validation splits are drawn from `trainval` (`divide_classes`).
+        It contains no test image, so this is clean in either protocol.
     """
     _check_test_is_apart(splits)
     if protocol == "clean":
@@ -44,7 +44,7 @@ def _without_test_images(splits: dict[str, Split]) -> dict[str, Split]:
 
 
 def _check_test_is_apart(splits: dict[str, Split]) -> None:
-    """Training on a test image, or on an unseen class, would make every figure worthless."""
+    """Raises ClarelError if a training split contains a test image or an unseen class."""
     for first, second in (
         ("trainval", "test_seen"),
         ("trainval", "test_unseen"),

@@ -1,4 +1,4 @@
-"""What every dataset of this project looks like: its features, its names, draws without change."""
+"""The form of every dataset of this project: features, splits, names, reproducible random order."""
 
 import contextlib
 import hashlib
@@ -25,8 +25,8 @@ def example_features(
     """The features of an example.
 
     Args:
-      class_names: None if they are known only when the data is read.
-      feature_size: width of the image features, None if it is known only then.
+      class_names: None if only the raw data tells them.
+      feature_size: width of the image features; None if only the raw data tells it.
     """
     return tfds.features.FeaturesDict(
         {
@@ -46,13 +46,13 @@ def example_features(
 
 
 class MarkedBuild:
-    """A builder that marks the folder it builds in, so that what a killed one left can be told.
+    """A builder that marks the folder it builds in, so that leftovers of a kill are recognised.
 
-    It also says where its files are (README.md, checksums.tsv). TFDS would infer that from the
-    import name, and in a clone `clarel_tf.datasets` is in another place than its name says.
+    It also tells TFDS where its files are (README.md, checksums.tsv). TFDS would infer that from
+    the import name, but in a clone `clarel_tf.datasets` is in another folder.
     """
 
-    data_path: Any  # of the TFDS builder, which is another base of the same class
+    data_path: Any  # an attribute of the TFDS builder, another base of the same class
 
     @tfds.core.utils.classproperty
     @classmethod
@@ -66,20 +66,20 @@ class MarkedBuild:
 
     def _download_and_prepare(self, *args: Any, **kwargs: Any) -> None:
         with contextlib.ExitStack() as stack:
-            if "://" not in os.fspath(self.data_path):  # a bucket has no locks
+            if "://" not in os.fspath(self.data_path):  # cloud storage has no locks
                 stack.enter_context(ownership.marked_while_used(Path(self.data_path), BUILD_KIND))
-            # The TFDS builder has it, which comes later among the bases.
+            # A method of the TFDS builder, which comes later among the bases.
             super()._download_and_prepare(*args, **kwargs)  # type: ignore[misc]
 
 
 def checked_name(name: str, place: str) -> str:
-    """The name of a class or an image, if it survives being a line of a text file.
+    """The name of a class or an image, if it can be stored as a line of a text file.
 
-    This is how TFDS keeps the names of classes. It strips the lines and drops blank ones, so that
-    all later names would move up by one.
+    TFDS stores class names in this way. It strips lines and drops blank ones, which would shift
+    all later names by one.
 
     Args:
-      place: where the name stands, for messages.
+      place: where the name is, for messages.
     """
     try:
         name.encode("utf-8")
@@ -95,7 +95,7 @@ def checked_name(name: str, place: str) -> str:
 
 
 def checked_class_names(names: Sequence[str], place: str) -> list[str]:
-    """The names of all classes, each one as above and all different."""
+    """The names of all classes, each checked by `checked_name` and all unique."""
     first: dict[str, int] = {}
     for number, name in enumerate(names, 1):
         checked_name(name, f"{place}: the name of class {number}, {name!r},")
@@ -108,7 +108,7 @@ def checked_class_names(names: Sequence[str], place: str) -> list[str]:
 
 
 class OptionalConfigs:
-    """A builder some of whose configs are built only when they are asked for by name.
+    """A builder with configs that are built only on request by name.
 
     `tfds build` without --config builds all of `BUILDER_CONFIGS`, one after the other; those in
     `OPTIONAL_CONFIGS` need files or machines that not everybody has.
@@ -125,10 +125,10 @@ class OptionalConfigs:
 
 
 def stable_order(names: Iterable[str], seed: int) -> list[str]:
-    """`names` in a random order that depends on nothing but the seed and the names themselves.
+    """`names` in a random order that depends only on the seed and the names.
 
-    Random generators may change their streams between versions; a hash does not, so a split that is
-    cut by this order is the same for everybody and for ever.
+    The order follows from a hash. Random generators may change between versions; a hash does not,
+    so a split cut by this order is the same on every machine.
     """
 
     def key(name: str) -> bytes:

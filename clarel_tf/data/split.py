@@ -47,9 +47,9 @@ class Split:
         )
 
     def fingerprints(self) -> dict[str, str]:
-        """Hashes of which images of which classes these are, of their features and captions.
+        """Hashes of the images with their classes, of the features and of the captions.
 
-        They do not depend on the order of the images.
+        The hashes do not depend on the order of the images.
         """
         order = np.argsort(self.image_ids)
         names = [f"{self.image_ids[i]}\t{self.labels[i]}" for i in order]

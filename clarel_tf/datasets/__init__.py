@@ -1,7 +1,7 @@
-"""The TFDS builders `cub`, `demo`, `flowers` and `pairs`, by import names of our own.
+"""The TFDS builders `cub`, `demo`, `flowers` and `pairs`, importable as `clarel_tf.datasets.*`.
 
-They are in the folder `datasets/` of the repository, for `tfds build datasets/NAME`. An installed
-package has them here; in a clone this module looks there.
+The repository has them in the folder `datasets/`, for `tfds build datasets/NAME`, and this module
+looks there. An installed package has them in this folder.
 """
 
 from pathlib import Path

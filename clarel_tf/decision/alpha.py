@@ -1,7 +1,7 @@
 """The seen-unseen rescaling: distances to seen classes are multiplied by 1 + alpha.
 
-Only the nearest seen and the nearest unseen class of an image matter, so everything about alpha
-follows from four numbers an image, and a whole curve costs no more than one distance matrix.
+Only the nearest seen and the nearest unseen class of an image matter. So four numbers per image
+determine the effect of any alpha, and a whole curve costs no more than one distance matrix.
 """
 
 from typing import NamedTuple
@@ -23,12 +23,12 @@ class NearestClasses(NamedTuple):
     unseen_distance: np.ndarray
 
     def predict(self, alpha: float) -> np.ndarray:
-        """argmin of d_alpha, int [N]; a tie goes to the seen class."""
+        """The class with the smallest d_alpha, int [N]; of equally near classes, the seen one."""
         takes_seen = (1.0 + alpha) * self.seen_distance <= self.unseen_distance
         return np.where(takes_seen, self.seen, self.unseen)
 
     def turning_points(self) -> np.ndarray:
-        """The alpha above which each image is given to its unseen class, float [N]."""
+        """For each image, the alpha above which its answer is the unseen class, float [N]."""
         return self.unseen_distance / self.seen_distance - 1.0
 
 
@@ -40,7 +40,7 @@ def nearest_classes(
     Args:
       distances: float [N, C].
       classes: int [C], label of each column.
-      is_seen: bool [C], true for classes of the training split; both kinds must be there.
+      is_seen: bool [C], true for classes of the training split; both kinds must occur.
     """
     sides = []
     for chosen in (is_seen, ~is_seen):
@@ -55,8 +55,8 @@ def nearest_classes(
 def alpha_grid(*images: NearestClasses, points: int = 201) -> np.ndarray:
     """Candidate values of alpha, sorted, the first of them 0.
 
-    They are quantiles of the turning points, so each step hands over about the same number of
-    images: the grid is fine where the balance changes, whatever the scale of the distances.
+    They are quantiles of the turning points, so each step changes the answer of about the same
+    number of images. The grid does not depend on the scale of the distances.
     """
     turning = np.concatenate([side.turning_points() for side in images])
     turning = turning[turning > 0]

@@ -9,15 +9,15 @@ import tensorflow as tf
 
 from clarel_tf.decision.rule import Classes, DecisionRule
 
-# Distances at a time: memory does not grow with the number of images.
+# Distances in a block: memory does not grow with the number of images.
 _MOST_DISTANCES = 1 << 24
 
 
 class OwnDistances(NamedTuple):
-    """Distances of N images to their own classes that take the place of others.
+    """Replacements for the distances of N images to their own classes.
 
     Attributes:
-      columns: int64 [N], number of each image's class; -1 if it is not among those asked about.
+      columns: int64 [N], column of each image's class; -1 if it is not among the classes.
       distances: float32 [N].
     """
 
@@ -27,12 +27,12 @@ class OwnDistances(NamedTuple):
 
 @functools.lru_cache(maxsize=4)
 def on_blocks(rule: DecisionRule) -> "BlockRule":
-    """The `BlockRule` of a rule, made once: its graphs take time to trace."""
+    """The `BlockRule` of a rule; cached, because tracing its graphs takes time."""
     return BlockRule(rule)
 
 
 class BlockRule:
-    """Asks a rule about many images."""
+    """A decision rule, applied to any number of images in blocks."""
 
     def __init__(self, rule: DecisionRule, most_distances: int = _MOST_DISTANCES):
         self._rule, self._most_distances = rule, most_distances
@@ -66,7 +66,7 @@ class BlockRule:
     def of_pairs(
         self, embeddings: np.ndarray, prototypes: np.ndarray, head_columns: np.ndarray
     ) -> np.ndarray:
-        """d of image i to a class of its own, float32 [N].
+        """The distance d of image i to class i, float32 [N].
 
         Args:
           embeddings, prototypes: float32 [N, E].
@@ -77,7 +77,7 @@ class BlockRule:
         return self._in_graph(self._distances_of_pairs, *arguments).numpy()
 
     def _in_graph(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """`function` as a graph, which is traced once for any number of images and classes."""
+        """`function` as a graph, traced once for any number of images and classes."""
         flat = tf.nest.flatten(arguments)
         tensors = [tensor for tensor in flat if tensor is not None]
         key = function.__name__, tuple(tensor is None for tensor in flat)

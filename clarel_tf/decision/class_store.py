@@ -1,4 +1,4 @@
-"""What an evaluation has computed of its classes, kept in a file: no caption is embedded twice."""
+"""A file with the prototypes and discriminants that an evaluation computed, for the export."""
 
 import dataclasses
 from pathlib import Path
@@ -18,14 +18,14 @@ _REMEDY = "delete it, and evaluate_main.py makes it again"
 
 @dataclasses.dataclass(frozen=True)
 class ClassStore:
-    """The classes of a tested model, and what the decision rule knows of them.
+    """The classes of a tested model, with everything that the decision rule needs of them.
 
     Attributes:
       names: C class names, in the order of their labels.
       prototypes: of these classes.
       is_seen: bool [C], true for the classes that the model was trained on.
-      caption_scatter: mean squared distance of a caption from the mean of its class.
-      discriminants: of the seen classes, if the rule asks them.
+      caption_scatter: mean squared distance of a caption from its class mean.
+      discriminants: of the seen classes, if the rule uses them.
     """
 
     names: list[str]
@@ -35,7 +35,7 @@ class ClassStore:
     discriminants: Discriminants | None = None
 
     def save(self, path: Path) -> None:
-        """Writes an `.npz` file, with its checksum."""
+        """Writes an `.npz` file and its checksum."""
         arrays = {
             "names": np.array(self.names, dtype=str),
             **self.prototypes._asdict(),
@@ -50,7 +50,7 @@ class ClassStore:
 
     @classmethod
     def load(cls, path: Path) -> "ClassStore":
-        """Reads what `save` wrote."""
+        """Reads a file written by `save`."""
         checksums.check(path, _REMEDY)
         named = [f"discriminant_{name}" for name in Discriminants._fields]
         arrays = read_npz(path, (*_ARRAYS, *named))

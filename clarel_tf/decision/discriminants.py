@@ -1,17 +1,17 @@
 """LDA of the seen classes, extended to unseen classes by caption similarity.
 
-Distances compare an image with the place of a class's captions. How the images of a class scatter,
-and which directions tell classes apart, they do not know. Linear discriminant analysis does, but
-for classes with images only. So a class is written as a mixture of the seen ones, by kernel ridge
-regression on the prototypes, and its mean image is the same mixture of theirs. With M the centred
-mean images of the K seen classes, S the covariance within classes, and a(y) the mixture of y:
+The distance to a prototype ignores how the images of a class scatter and which directions separate
+classes. Linear discriminant analysis (LDA) models both, but only for classes with images. So each
+class is expressed as a mixture of the seen classes, by kernel ridge regression on the prototypes,
+and its mean image is the same mixture of their mean images. With M the centred mean images of the K
+seen classes, S the covariance within classes, and a(y) the mixture of y:
 
     score(z, y) = (z - mean) S^-1 M' a(y) - a(y)' M S^-1 M' a(y) / 2
     d(z, y) = d(z, p(y)) - weight * score(z, y)                      for every class, before alpha
 
-A seen class is hardly mixed with others. The mixture of an unseen one follows from its prototype:
-sentences are all that it needs here too. The weight follows from the setting, which says how much
-scores vary from class to class, as a share of how much distances do.
+The mixture of a seen class is close to the class itself. The mixture of an unseen class follows
+from its prototype, so sentences suffice here too. The setting `discriminant_evidence` fixes the
+weight: it is the variation of scores between classes as a share of the variation of distances.
 """
 
 import sys
@@ -24,25 +24,25 @@ from clarel_tf.models.distances import EPSILON, pairwise_distances, pairwise_dis
 
 _BLOCK = 4096  # images at a time, so that memory does not grow with their number
 
-# Of the kernel exp(-d^2 / width): the width as a share of the median squared distance between seen
+# Kernel exp(-d^2 / width): the width as a share of the median squared distance between seen
 # prototypes, and the ridge. docs/lab_notes.md has the values that were tried.
 _WIDTH_SHARE = 0.5
 _RIDGE = 0.03
 
-# Fitting holds five matrices of 8-byte numbers, seen classes by seen classes. Who is about to use
-# this many bytes for them is told.
+# Fitting holds five matrices of 8-byte numbers, seen classes by seen classes. Above this many
+# bytes there is a warning.
 _MUCH_MEMORY = 4e9
 
 
 class Discriminants(NamedTuple):
-    """What K seen classes have to say about any class.
+    """LDA of K seen classes, applicable to any class with a prototype.
 
     Attributes:
       mean: float32 [E], of the mean images of the seen classes.
       directions: float32 [E, K], S^-1 M'.
       products: float32 [K, K], M S^-1 M'.
       prototypes: float32 [K, E], of the seen classes.
-      solver: float32 [K, K], from kernel values to mixtures.
+      solver: float32 [K, K], maps kernel values to mixtures.
       width: of the kernel.
       weight: of a score, in units of distance.
     """
@@ -59,13 +59,13 @@ class Discriminants(NamedTuple):
     def fit(
         cls, images: np.ndarray, labels: np.ndarray, prototypes: np.ndarray, strength: float
     ) -> "Discriminants":
-        """Fits to the embedded images of a training split.
+        """LDA fitted to the embedded images of a training split.
 
         Args:
           images: float32 [N, E].
           labels: int [N], of K classes.
           prototypes: float32 [K, E], of these classes in the order of their labels.
-          strength: how much scores vary from class to class, as a share of how much distances do.
+          strength: variation of scores between classes, as a share of the variation of distances.
         """
         needed = 5 * 8 * len(prototypes) ** 2
         if needed > _MUCH_MEMORY:
@@ -99,14 +99,14 @@ class Discriminants(NamedTuple):
         return made._replace(weight=weight)
 
     def as_tensors(self) -> "Discriminants":
-        """The same with tensors instead of arrays; variables stay what they are."""
+        """A copy with tensors instead of arrays; variables stay variables."""
         values: list[Any] = [
             tf.constant(value) if isinstance(value, np.ndarray) else value for value in self
         ]
         return Discriminants(*values)
 
     def as_variables(self) -> "Discriminants":
-        """The same, to be stored with an exported graph."""
+        """A copy with variables, for an exported graph."""
         values: list[Any] = [
             value if isinstance(value, float) else stored(value, f"discriminant_{name}")
             for name, value in self._asdict().items()
@@ -117,8 +117,8 @@ class Discriminants(NamedTuple):
         """Classes as mixtures of the seen ones, float32 [C, E] -> float32 [C, K].
 
         Args:
-          excess: float32 [C], what is known to be too much in their squared distances: the mean of
-            few captions lies farther from everything than that of many.
+          excess: float32 [C], expected excess of their squared distances: the mean of few captions
+            lies farther from every point than the mean of many.
         """
         squares = tf.square(pairwise_distances(prototypes, self.prototypes))
         if excess is not None:
@@ -130,20 +130,20 @@ class Discriminants(NamedTuple):
         return tf.matmul(images - self.mean, self.directions)
 
     def halves(self, mixtures: tf.Tensor) -> tf.Tensor:
-        """What is taken off the scores of each class, a' M S^-1 M' a / 2: [C, K] -> [C]."""
+        """The term subtracted from the scores of each class, a' M S^-1 M' a / 2: [C, K] -> [C]."""
         return 0.5 * tf.reduce_sum(tf.matmul(mixtures, self.products) * mixtures, axis=1)
 
 
 def stored(value: Any, name: str) -> tf.Variable | None:
-    """A value as a variable: a loader does not copy it about with the graph, as a constant."""
+    """A value as a variable: unlike a constant, it is not copied with the graph."""
     return None if value is None else tf.Variable(value, trainable=False, name=name)
 
 
 def class_statistics(images: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean images of K classes, and how the images scatter around them.
+    """Mean images of K classes, and the covariance within classes.
 
-    The covariance is drawn towards a multiple of the identity, as far as Ledoit and Wolf (2004)
-    show to be best for as few images as there are.
+    The covariance is shrunk towards a multiple of the identity, by the optimal amount of Ledoit
+    and Wolf (2004) for this number of images.
 
     Args:
       images: float32 [N, E].

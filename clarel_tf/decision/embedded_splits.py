@@ -1,4 +1,4 @@
-"""Embeds whole splits in a stream: captions pass by in blocks and are never all in memory."""
+"""Embeds whole splits; captions are processed in blocks and never all in memory."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -29,16 +29,16 @@ class EmbeddedSplit(NamedTuple):
 
 
 class CaptionReader(Protocol):
-    """Something that wants to see every embedded caption once."""
+    """An object that receives every embedded caption once."""
 
     def add(self, embeddings: np.ndarray, instances: np.ndarray) -> None:
-        """Takes captions, float32 [b, E], of the instances with these numbers, int64 [b]."""
+        """Receives captions, float32 [b, E], and their instance numbers, int64 [b]."""
 
 
 def embed_captions(
     model: Embedder, split: Split, block: int = 4096
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields (embeddings, float32 [b, E]; instance of each, int64 [b]), instance after instance."""
+    """Yields (embeddings, float32 [b, E]; instance of each, int64 [b]), in order of instances."""
     counts = np.array([len(own) for own in split.captions])
     instances = np.repeat(np.arange(len(split)), counts)
     flat = [caption for own in split.captions for caption in own]
@@ -55,14 +55,14 @@ def embed_captions(
 def embed_split(
     model: Embedder, split: Split, readers: Sequence[CaptionReader] = ()
 ) -> EmbeddedSplit:
-    """Embeds the images and the captions of a split; `readers` see each caption as it passes."""
+    """Embeds the images and captions of a split; `readers` receive each embedded caption."""
     images = model.embed_images(split.image_features)
     _refuse_overflow(images, split)
     return sum_captions(split.labels, images, embed_captions(model, split), readers)
 
 
 def _refuse_overflow(images: np.ndarray, split: Split) -> None:
-    """A squared length that is not finite makes NaN distances, and the nearest class a random one.
+    """Raises ClarelError if a squared length is not finite: distances would be NaN.
 
     Args:
       images: float32 [N, E].
@@ -83,17 +83,17 @@ def sum_captions(
     stream: Iterable[tuple[np.ndarray, np.ndarray]],
     readers: Sequence[CaptionReader] = (),
 ) -> EmbeddedSplit:
-    """Puts a split together from its embedded images and the stream of its embedded captions.
+    """An `EmbeddedSplit` from embedded images and a stream of embedded captions.
 
     Args:
       labels: int64 [N].
       images: float32 [N, E].
-      stream: as `embed_captions` yields it.
+      stream: as yielded by `embed_captions`.
     """
     sums = np.zeros_like(images)
     counts = np.zeros(len(labels), np.int64)
     for embeddings, instances in stream:
-        # Captions come in the order of their instances, so each instance is one run.
+        # Captions come in the order of their instances, so those of an instance are adjacent.
         first = np.flatnonzero(np.diff(instances, prepend=-1))
         sums[instances[first]] += np.add.reduceat(embeddings, first, axis=0)
         counts[instances[first]] += np.diff(first, append=len(instances))

@@ -11,7 +11,7 @@ _BLOCK = 4096  # images at a time, so that memory does not grow with their numbe
 
 
 class Prototypes(NamedTuple):
-    """The prototypes of C classes, with what is needed to take captions out again.
+    """The prototypes of C classes, as sums and counts, so that captions can be left out.
 
     Attributes:
       classes: int64 [C], labels, sorted.
@@ -50,13 +50,13 @@ def make_prototypes(splits: Sequence[EmbeddedSplit]) -> Prototypes:
 
 
 class CaptionScatter:
-    """Sees every caption of the prototypes once; tells how far captions lie from their class."""
+    """Measures how far captions lie from their class mean, in one pass over all captions."""
 
     def __init__(self) -> None:
         self._squares = 0.0
 
     def add(self, embeddings: np.ndarray, instances: np.ndarray) -> None:
-        """Takes captions, float32 [b, E]; whose they are does not matter."""
+        """Receives captions, float32 [b, E]; their instances do not matter."""
         self._squares += float(np.einsum("ij,ij->", embeddings, embeddings, dtype=np.float64))
 
     def result(self, prototypes: Prototypes) -> float:
@@ -69,16 +69,16 @@ class CaptionScatter:
 def means_without_own_captions(
     queries: EmbeddedSplit, prototypes: Prototypes
 ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """The prototype of each image's own class, made without the image's own captions.
+    """The prototype of each image's class without the image's own captions.
 
-    The sum of a class less the sum of the image, over what is left: exact, and no loop over images.
+    Computed exactly from sums and counts, without a loop over images.
 
     Args:
       queries: N images whose captions are all part of `prototypes`.
 
     Yields:
-      (rows of a block; their means, float32 [n, E]; bool [n], false where nothing is left, since
-      nobody else described that class).
+      (rows of a block; their means, float32 [n, E]; bool [n], false if no other image of the class
+      has captions).
     """
     rows = prototypes.rows(queries.labels)
     left = prototypes.counts[rows] - queries.caption_counts

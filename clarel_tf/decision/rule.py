@@ -1,7 +1,7 @@
-"""The decision rule: from embedded images and classes to distances. It is stated here alone.
+"""The decision rule: distances from embedded images to classes. It is stated only here.
 
     d(z, y) = |z - p(y)|                       Euclidean distance to the prototype of class y,
-                                               corrected where few sentences made it
+                                               corrected if it has few sentences
               - head_weight * log P(y | z)     image head, seen classes only
               - score(z, y)                    linear discriminants (LDA)
               and never below EPSILON
@@ -11,8 +11,8 @@
 Of equally near classes a seen one comes first, then the one with the lower label; classes that come
 with a request come last.
 
-Evaluation calls these functions on blocks of images, and export puts them into the graph. They take
-arrays, tensors and variables alike.
+Evaluation calls these functions on blocks of images, and export puts them into the graph. They
+accept arrays, tensors and variables.
 """
 
 from typing import Any, NamedTuple
@@ -26,17 +26,17 @@ from clarel_tf.models.distances import EPSILON, distances_to_true_means, pairwis
 
 
 class Classes(NamedTuple):
-    """What the rule knows of C classes; None for what a rule does not ask.
+    """The inputs of the rule for C classes; None for terms that a rule does not have.
 
     Attributes:
       prototypes: float32 [C, E].
       squares: float32 [C], squared lengths of the prototypes.
       is_seen: float32 [C], 1 for the classes of the training split.
-      head_columns: int32 [C], the image head's output for each class; for a class that the head
-        does not know, the number of its outputs.
-      excess: float32 [C], what is too much in squared distances to a mean of few sentences.
-      mixtures: float32 [C, K], each class as a mixture of the K seen ones.
-      halves: float32 [C], what a mixture takes off the score.
+      head_columns: int32 [C], index of each class among the K outputs of the image head; K for a
+        class without an output.
+      excess: float32 [C], expected excess of squared distances to a mean of few sentences.
+      mixtures: float32 [C, K], each class as a mixture of the K seen classes.
+      halves: float32 [C], the term that LDA subtracts from the scores of a class.
     """
 
     prototypes: Any
@@ -48,7 +48,7 @@ class Classes(NamedTuple):
     halves: Any = None
 
     def part(self, first: Any, end: Any) -> "Classes":
-        """Classes number `first` to `end` - 1."""
+        """Classes `first` to `end` - 1."""
         return Classes(*(None if field is None else field[first:end] for field in self))
 
     def select(self, rows: np.ndarray) -> "Classes":
@@ -56,21 +56,21 @@ class Classes(NamedTuple):
         return Classes(*(None if field is None else tf.gather(field, rows) for field in self))
 
     def as_variables(self) -> "Classes":
-        """The same, to be stored with an exported graph: once, whatever the signatures."""
+        """A copy with variables, which an export stores once for all signatures."""
         return Classes(*map(stored, self, self._fields))
 
     def read(self) -> "Classes":
-        """The same as tensors: a loop over blocks would read a variable in every turn."""
+        """A copy with tensors, so that a loop over blocks reads no variable in every turn."""
         return Classes(*(None if field is None else tf.convert_to_tensor(field) for field in self))
 
 
 class Images(NamedTuple):
-    """What the rule knows of B images, computed once for all classes.
+    """The inputs of the rule for B images, computed once for all classes.
 
     Attributes:
       embeddings: float32 [B, E].
-      by_head: float32 [B, K + 1], what is added to the distance to each class of the head, and 0.
-      scores: float32 [B, K], of the seen classes by the discriminants.
+      by_head: float32 [B, K + 1], the head's term for each of its K classes, and 0 for others.
+      scores: float32 [B, K], LDA scores of the seen classes.
     """
 
     embeddings: tf.Tensor
@@ -79,7 +79,7 @@ class Images(NamedTuple):
 
 
 class DecisionRule:
-    """The rule with everything that it asks.
+    """The decision rule with its image head and discriminants.
 
     Attributes:
       discriminants: of the seen classes, or None.
@@ -91,39 +91,39 @@ class DecisionRule:
         head_weight: float = 0.0,
         discriminants: Discriminants | None = None,
     ):
-        """Takes what counts besides the distances; without it the rule is that of the paper.
+        """Takes the terms besides the distance; without them it is the paper's rule.
 
         Args:
           head: float32 [B, E] -> logits, float32 [B, K], of the K seen classes.
-          head_weight: of a log-probability, in units of distance.
+          head_weight: factor on log-probabilities, in units of distance.
         """
         self._head, self._head_weight = head if head_weight else None, head_weight
-        # As tensors: an array would become a constant of every graph.
+        # Tensors, because an array would become a constant of every graph.
         self.discriminants = discriminants and discriminants.as_tensors()
 
     @property
     def is_of_the_paper(self) -> bool:
-        """True if the distances to the prototypes alone decide."""
+        """True if only the distances to the prototypes decide, as in the paper."""
         return self._head is None and self.discriminants is None
 
     @property
     def asks_head(self) -> bool:
-        """True if the image head takes part."""
+        """True if the image head contributes to the distance."""
         return self._head is not None
 
     def as_variables(self) -> "DecisionRule":
-        """The same, to be stored with an exported graph."""
+        """A copy with variables, for an exported graph."""
         discriminants = self.discriminants and self.discriminants.as_variables()
         return DecisionRule(self._head, self._head_weight, discriminants)
 
     def describe(
         self, prototypes: Any, is_seen: np.ndarray | None = None, excess: Any = None
     ) -> Classes:
-        """What the rule knows of C classes.
+        """The inputs of the rule for C classes.
 
         Args:
           prototypes: float32 [C, E].
-          is_seen: bool [C], in the order of the head's outputs; None if no class is a seen one.
+          is_seen: bool [C], in the order of the head's outputs; None if no class is seen.
           excess: float32 [C], see `Classes`.
         """
         prototypes = tf.convert_to_tensor(prototypes, tf.float32)
@@ -140,7 +140,7 @@ class DecisionRule:
         return Classes(prototypes, squares, seen, columns, excess, mixtures, halves)
 
     def look_at(self, embeddings: Any) -> Images:
-        """What the rule knows of B images, float32 [B, E]."""
+        """The inputs of the rule for B images, float32 [B, E]."""
         embeddings = tf.convert_to_tensor(embeddings, tf.float32)
         by_head = scores = None
         if self._head is not None:
@@ -151,7 +151,7 @@ class DecisionRule:
         return Images(embeddings, by_head, scores)
 
     def distances(self, images: Images, classes: Classes) -> tf.Tensor:
-        """d of every image to every class, float32 [B, C]."""
+        """The distance d of every image to every class, float32 [B, C]."""
         plain = pairwise_distances(images.embeddings, classes.prototypes, classes.squares)
         head = score = None
         if classes.head_columns is not None:
@@ -161,7 +161,7 @@ class DecisionRule:
         return self._combine(plain, classes.excess, head, score)
 
     def pair_distances(self, images: Images, classes: Classes) -> tf.Tensor:
-        """d of image i to class i, float32 [B], for as many classes as images."""
+        """The distance d of image i to class i, float32 [B], for as many classes as images."""
         difference = images.embeddings - classes.prototypes
         plain = tf.sqrt(tf.maximum(tf.reduce_sum(tf.square(difference), axis=1), EPSILON))
         head = score = None
@@ -178,14 +178,14 @@ class DecisionRule:
         head: tf.Tensor | None,
         score: tf.Tensor | None,
     ) -> tf.Tensor:
-        """All terms of d; each has the shape of `plain` but for `excess`, which is by class."""
+        """The sum of all terms of d; each has the shape of `plain`, but `excess` is by class."""
         distances = plain if excess is None else distances_to_true_means(plain, excess)
         if head is not None:
             distances += head
         if score is not None:
             assert self.discriminants is not None  # the score is theirs
             distances -= self.discriminants.weight * score
-        # Below 0 alpha would turn round.
+        # For a negative distance alpha would have the opposite effect.
         return distances if head is None and score is None else tf.maximum(distances, EPSILON)
 
 

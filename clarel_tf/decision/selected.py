@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 
 class RuleSettings(NamedTuple):
-    """The settings of these names; as they are by default, the rule is that of the paper.
+    """The settings of the decision rule; the defaults are the paper's rule.
 
     Attributes:
       head_evidence: weight of the image head's log-probabilities, in units of distance.
-      discriminant_evidence: of the discriminants, as a share of how distances vary.
+      discriminant_evidence: weight of LDA, as a share of the variation of distances.
     """
 
     head_evidence: float = 0.0
@@ -18,12 +18,12 @@ class RuleSettings(NamedTuple):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "RuleSettings":
-        """From a config or results; a run that is older than a setting did without it."""
+        """The settings in a config or in results; a setting that an older run lacks is 0."""
         return cls(**{name: values[name] for name in cls._fields if name in values})
 
     @property
     def is_of_the_paper(self) -> bool:
-        """True if the distances to the prototypes alone decide."""
+        """True if only the distances to the prototypes decide, as in the paper."""
         return self == RuleSettings()
 
 

@@ -1,4 +1,4 @@
 """The model: vocabulary, towers, losses, and the classes `Clarel` and `Ensemble`.
 
-Everything here works on arrays and tensors; it knows neither datasets nor run folders.
+The modules work on arrays and tensors and do not depend on datasets or run folders.
 """

@@ -22,8 +22,8 @@ from clarel_tf.models.vocabulary import FIRST_WORD_ID, PADDING_ID, UNKNOWN_ID, T
 class CaptionTower(TextTower):
     """Splits captions into words and embeds them in the joint space.
 
-    An unknown word has a zero vector. With frozen vectors it keeps that; with trained ones it
-    moves only if `min_word_count` or `word_dropout` makes words of the training captions unknown.
+    An unknown word has a zero vector. Frozen vectors keep it at zero. With trained vectors it is
+    trained too, if `min_word_count` or `word_dropout` makes words of the training captions unknown.
 
     Example:
 
@@ -58,7 +58,7 @@ class CaptionTower(TextTower):
           vocabulary: words, as `build_vocabulary` returns them.
           max_tokens: T; a caption is cut after that many words.
           frozen_words: keep the vectors of words as `set_word_vectors` sets them.
-          pooling: that of `PackedBiLSTM`.
+          pooling: see `PackedBiLSTM`.
         """
         super().__init__(**kwargs)
         if len(filters) != 2:
@@ -79,7 +79,7 @@ class CaptionTower(TextTower):
             "l2": l2,
             "pooling": pooling,
         }
-        # The shapes of a packed batch depend on its captions, which XLA cannot compile.
+        # XLA cannot compile it: the shapes of a packed batch depend on its captions.
         self.supports_jit = False
         self._vectors: np.ndarray | None = None
         self.tokenizer = Tokenizer(self.vocabulary, max_tokens, name="tokenizer")
@@ -117,7 +117,7 @@ class CaptionTower(TextTower):
             self._vectors = None
 
     def set_word_vectors(self, matrix: np.ndarray) -> None:
-        """Puts vectors, float32 [words, word_size], behind the words, at once or in `build`."""
+        """Sets the vectors of the words, float32 [words, word_size], now or in `build`."""
         if self.built:
             self._assign_words(matrix)
         else:
@@ -143,13 +143,13 @@ class CaptionTower(TextTower):
 
     def export_resources(self) -> list:
         """The lookup table of the words; the tokeniser has no other state."""
-        self.tokenize(tf.constant([""]))  # a layer that was never called cannot be tracked
+        self.tokenize(tf.constant([""]))  # TensorFlow cannot track a layer that was never called
         return [self.tokenizer.lookup]
 
     def call(self, token_ids: tf.Tensor, training: bool = False) -> tf.Tensor:
         """int32 [N, T], padded with 0 on the right -> float32 [N, embedding_size].
 
-        A row of zeros stands for no caption; what comes out there means nothing.
+        A row of zeros means no caption; its output has no meaning.
         """
         return self.head(self._read(token_ids, training))
 
@@ -165,11 +165,11 @@ class CaptionTower(TextTower):
         captions = tf.shape(token_ids)[1]
         read = self._read(tf.reshape(token_ids, [-1, token_ids.shape[2]]), training)
         read = tf.reshape(read, [-1, captions, read.shape[1]])
-        # The head is linear, so the mean may be taken before it: K times less work.
+        # The head is linear, so taking the mean before it gives the same with K times less work.
         return self.head(self.mean_of_captions(read, token_ids))
 
     def _read(self, token_ids: tf.Tensor, training: bool) -> tf.Tensor:
-        """int32 [N, T] -> float32 [N, W], what the head is given: 2 * lstm_units, or 4 times."""
+        """The input of the head: int32 [N, T] -> float32 [N, W]; W is 2 or 4 times lstm_units."""
         captions = pack_captions(token_ids)
         words, rows = tf.unique(captions.token_ids)
         is_word = tf.cast(words[:, tf.newaxis] != PADDING_ID, tf.float32)

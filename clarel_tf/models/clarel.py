@@ -25,8 +25,8 @@ class Clarel(Embedder):
 
     A batch is a dict:
       image_features: float32 [B, D].
-      token_ids: int32 [B, K, T], K captions as the text tower tokenises them; an instance with
-        fewer than K captions has rows of padding.
+      token_ids: int32 [B, K, T], K captions, tokenised by the text tower; an instance with fewer
+        than K captions has rows of padding.
       label: int32 [B], index among the C classes of the heads.
 
     Example:
@@ -56,13 +56,13 @@ class Clarel(Embedder):
         loss: LossConfig = LossConfig(),
         **kwargs: Any,
     ):
-        """Builds all weights at once: every size is known here.
+        """Builds all weights at once, since every size is known.
 
         Args:
-          image_tower, text_tower: layers that keep the contract of `clarel_tf.models.towers`, built
-            or not; `standard_towers` makes those of the paper.
+          image_tower, text_tower: layers that follow the contract of `clarel_tf.models.towers`,
+            built or not; `standard_towers` makes the paper's.
           num_classes: C, classes of the training split.
-          loss: what the losses are and how they are mixed.
+          loss: settings and weights of the losses.
         """
         kwargs.setdefault("name", "clarel")
         super().__init__(**kwargs)
@@ -124,7 +124,7 @@ class Clarel(Embedder):
     def _retrieval_terms(
         self, images: tf.Tensor, texts: tf.Tensor, distances: tf.Tensor, labels: tf.Tensor
     ) -> tuple[tf.Tensor, ...]:
-        """(text retrieval, image retrieval), with mixup and prototype loss by their weights."""
+        """(text retrieval loss, image retrieval loss), including mixup and the prototype loss."""
         settings = self.loss_settings
         scale = settings.distance_scale
         terms = losses.retrieval_losses(
@@ -142,14 +142,14 @@ class Clarel(Embedder):
         return self.update_averages(self.learn(batch), batch)
 
     def learn(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Takes a step of the optimiser and gives what `compute_losses` gave."""
+        """Takes one step of the optimiser; returns the values of `compute_losses`."""
         with tf.GradientTape() as tape:
             values = self.compute_losses(batch, training=True)
-            # Every replica has the loss of the whole batch, and their gradients are added up.
+            # Every replica has the loss of the whole batch; gradients are summed over replicas.
             loss = values["loss"] / replica_count()
         variables = self.trainable_variables
         gradients = tape.gradient(loss, variables)
-        # With kappa at 0 or 1 some variables have no gradient; a gather has a sparse one.
+        # With kappa = 0 or 1 some variables have no gradient; the gradient of a gather is sparse.
         gradients = [
             tf.zeros_like(variable) if gradient is None else tf.convert_to_tensor(gradient)
             for gradient, variable in zip(gradients, variables, strict=True)
@@ -161,7 +161,7 @@ class Clarel(Embedder):
         return self.update_averages(self.compute_losses(batch, training=False), batch)
 
     def update_averages(self, values: dict[str, tf.Tensor], batch: Batch) -> dict[str, tf.Tensor]:
-        """Adds the values of a batch to the metrics, and gives their means so far."""
+        """Adds the values of a batch to the metrics; returns their means so far."""
         # Weighted by instances: the last batch of a split may be smaller.
         instances = tf.shape(batch["label"])[0]
         for name, average in self._averages.items():
@@ -185,7 +185,7 @@ class Clarel(Embedder):
     def from_config(cls, config: dict[str, Any]) -> "Clarel":
         """The model that `get_config` describes, with fresh weights."""
         loss = LossConfig(**config["loss"])
-        if "text_tower" not in config:  # of version 0.1, which made its towers itself
+        if "text_tower" not in config:  # a config of version 0.1, which built its towers itself
             settings = ModelConfig(**config["model"])
             words = config["vocabulary"], config["feature_size"], config["frozen_words"]
             made = standard_towers(settings, *words)

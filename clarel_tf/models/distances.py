@@ -1,5 +1,4 @@
-"""The one definition of distance, for the loss and the exported graph (TensorFlow) and the
-evaluation (NumPy)."""
+"""The definition of distance, in TensorFlow (loss, decision rule) and in NumPy."""
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +13,7 @@ def pairwise_distances(a: tf.Tensor, b: tf.Tensor, b_squares: tf.Tensor | None =
     Args:
       a: float32 [N, E].
       b: float32 [M, E].
-      b_squares: float32 [M], squared lengths of b where they are known, as for stored prototypes.
+      b_squares: float32 [M], squared lengths of b, if already computed.
 
     Returns:
       float32 [N, M].
@@ -27,11 +26,11 @@ def pairwise_distances(a: tf.Tensor, b: tf.Tensor, b_squares: tf.Tensor | None =
 
 
 def distances_to_true_means(distances: tf.Tensor, excess: tf.Tensor) -> tf.Tensor:
-    """Distances to means of few points, as they would be to the means of very many.
+    """Distances to means of few points, corrected to distances to the true means.
 
-    The mean of n points misses the true mean by a squared distance of scatter / n, on average, and
-    in a direction that has nothing to do with the query: it is farther from every query by that
-    much, and beside the mean of hundreds of points it would hardly ever be the nearest.
+    The mean of n points lies at an expected squared distance of scatter / n from the true mean, in
+    a direction that is independent of the query. This adds to its squared distance from every
+    query, so next to means of hundreds of points it would hardly ever be the nearest.
 
     Args:
       distances: float32 [N, M].
@@ -53,7 +52,7 @@ def pairwise_distances_numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     array([[5.]])
     """
     distances = a @ b.T
-    # In place: beside the product, it is the memory traffic that takes the time.
+    # In place, because memory traffic takes most of the time besides the product.
     distances *= -2.0
     distances += np.einsum("ij,ij->i", a, a)[:, np.newaxis]
     distances += np.einsum("ij,ij->i", b, b)

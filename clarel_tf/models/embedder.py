@@ -1,4 +1,4 @@
-"""What every trained model can do: embed images and texts, batch after batch."""
+"""`Embedder`, the base class of models: embeds images and texts in batches."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,12 +11,12 @@ from clarel_tf.models.towers import ImageTower, TextTower
 
 
 class Embedder(keras.Model):
-    """Two towers and an image head; whoever makes them calls `compile_embedders` at the end.
+    """Two towers and an image head; a subclass calls `compile_embedders` at the end of `__init__`.
 
     Attributes:
       image_tower: float32 [B, D] -> float32 [B, E].
       text_tower: string [N] -> int32 [N, T] -> float32 [N, E].
-      image_classifier: float32 [B, E] -> float32 [B, K], logits of the K classes of the training.
+      image_classifier: float32 [B, E] -> float32 [B, K], logits of the K training classes.
     """
 
     image_tower: ImageTower
@@ -58,7 +58,7 @@ class Embedder(keras.Model):
         return self._in_batches(self._embed_token_batch, token_ids, batch_size)
 
     def compile_embedders(self) -> None:
-        """One graph for every kind of input, whatever the size of the batch."""
+        """Compiles one graph for each kind of input, for any batch size."""
         features = tf.TensorSpec([None, self.feature_size], tf.float32)
         tokens = tf.TensorSpec([None, self.text_tower.max_tokens], tf.int32)
         self._embed_image_batch = tf.function(self.image_tower.__call__, [features])

@@ -1,10 +1,9 @@
-"""Several trained models as one: their embeddings side by side.
+"""`Ensemble`: several trained models as one, with concatenated embeddings.
 
-Models that differ in their seed alone err in part each in its own way. Side by side, divided by the
-root of their number, their embeddings are those of one model with a wider joint space: a distance
-is the quadratic mean of the members' distances, the logits of the image head are the mean of
-theirs. So everything that works with one model works with several: evaluation, discriminants,
-files, export.
+Models that differ only in their seed make partly different mistakes. Their embeddings are
+concatenated and divided by the square root of their number. A distance is then the quadratic mean
+of the members' distances. The logits of the image head are the mean of the members' logits. So
+evaluation, LDA, saving and export work with an ensemble as with one model.
 """
 
 import math
@@ -68,7 +67,7 @@ def _embed_side_by_side(towers: Sequence[keras.layers.Layer], inputs: tf.Tensor)
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
 class Ensemble(Embedder):
-    """Trained models of the same classes, images and tokens; it is not trained itself.
+    """An ensemble of trained models with the same classes, image features and tokens.
 
     Example:
 
@@ -82,7 +81,7 @@ class Ensemble(Embedder):
     """
 
     def __init__(self, members: Sequence[Clarel | dict[str, Any]], **kwargs: Any):
-        """Takes the members, or what their `get_config` gave."""
+        """Takes the members, or their configs (`get_config`)."""
         kwargs.setdefault("name", "ensemble")
         super().__init__(**kwargs)
         models = [
@@ -95,7 +94,7 @@ class Ensemble(Embedder):
         heads = [model.image_classifier for model in models]
         self.image_classifier = keras.layers.Dense(self.num_classes, name="image_classifier")
         self.image_classifier.build((None, self.embedding_size))
-        # Embeddings are divided by the root of the number of members, and logits by the number.
+        # Embeddings are divided by the square root of the number of members, logits by the number.
         kernels = np.concatenate([head.kernel.numpy() for head in heads])
         biases = [head.bias.numpy() for head in heads]
         self.image_classifier.set_weights(
@@ -119,4 +118,4 @@ def _refuse_differences(models: Sequence[Clarel]) -> None:
         "max_tokens": lambda model: model.text_tower.max_tokens,
     }.items():
         if any(value(model) != value(models[0]) for model in models):
-            raise ClarelError(f"models that differ in their {what} cannot be put side by side")
+            raise ClarelError(f"models that differ in their {what} cannot form an ensemble")

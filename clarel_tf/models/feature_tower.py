@@ -13,8 +13,8 @@ from clarel_tf.models.towers import ImageTower
 class FeatureTower(ImageTower):
     """Embeds image features in the joint space.
 
-    Pooled features of a CNN are mostly small, with a few large values that decide a linear layer;
-    a power below 1 brings them closer together and keeps their signs.
+    Pooled features of a CNN are mostly small, with a few large values that dominate a linear layer.
+    A power below 1 compresses them; signs are kept.
 
     Example:
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from clarel_tf.models.distances import pairwise_distances
 
-# All quantities of the loss, by the names that the model gives them.
+# Names of all logged quantities of the loss.
 METRICS = (
     "loss",
     "text_retrieval",
@@ -18,14 +18,14 @@ METRICS = (
     "image_retrieval_accuracy",
 )
 
-# Stands for minus infinity in a softmax, without its NaN gradients.
+# Replaces minus infinity in a softmax, which would give NaN gradients.
 _EXCLUDED = -1e30
 
 
 def retrieval_losses(
     distances: tf.Tensor, labels: tf.Tensor | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Text retrieval and image retrieval: each instance must find its own partner in the batch.
+    """Text and image retrieval losses: each instance must find its own partner in the batch.
 
     Args:
       distances: float32 [B, B], image i against text j; partners are on the diagonal.
@@ -49,12 +49,12 @@ def retrieval_losses(
 def mixture_losses(
     images: tf.Tensor, texts: tf.Tensor, scale: float = 1.0
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Mixup: what lies between two images must be found between their texts.
+    """Mixup: a mixture of two images must find the same mixture of their texts.
 
     The classes of a training split are few points of the joint space, and unseen classes lie
-    between them. Instance i is mixed with the one a third of the batch before it, in shares from
-    0.2 to 0.8 that go by the row: batches are random already, so this needs no draws of its own,
-    and no two mixtures are of the same pair.
+    between them. Instance i is mixed with the instance a third of a batch before it, with a weight
+    from 0.2 to 0.8 that depends on the row. Batches are random already, so mixup needs no random
+    numbers, and no pair occurs twice.
 
     Args:
       images, texts: float32 [B, E], embeddings; partners have the same row.
@@ -72,10 +72,10 @@ def mixture_losses(
 def prototype_losses(
     images: tf.Tensor, texts: tf.Tensor, labels: tf.Tensor, scale: float = 1.0
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Retrieval of classes: each instance must find its class among the means of the batch.
+    """Prototype loss: each instance must find its class among the class means of the batch.
 
-    The decision rule in small: what an image is compared with later is the mean of many texts, not
-    the text of one instance. A mean holds the instance's own partner, as in the paper's evaluation.
+    It imitates the decision rule, which compares an image with the mean of many texts. A mean
+    includes the instance's own partner, as in the paper's evaluation.
 
     Args:
       images, texts: float32 [B, E], embeddings; partners have the same row.
@@ -97,7 +97,7 @@ def prototype_losses(
 def blend(
     terms: Sequence[tf.Tensor], others: Sequence[tf.Tensor], share: float
 ) -> tuple[tf.Tensor, ...]:
-    """Terms of which `others` have the given share."""
+    """Weighted means of `terms` and `others`; `share` is the weight of `others`."""
     return tuple(
         (1.0 - share) * term + share * other for term, other in zip(terms, others, strict=True)
     )

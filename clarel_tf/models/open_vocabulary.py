@@ -1,4 +1,4 @@
-"""A model with frozen word vectors can know every word of the vector file, trained or not."""
+"""Extends a model with frozen word vectors to all words of the vector file."""
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +13,7 @@ from clarel_tf.storage.word_vectors import iterate_vectors
 def with_all_words(model: Clarel | Ensemble, word_vectors: str) -> Clarel | Ensemble:
     """A copy of `model` whose vocabulary is that of the vector file it was trained with.
 
-    Words that no sentence can have after standardising (capitals, punctuation) are left out. The
+    Words that cannot occur in a standardised sentence (capitals, punctuation) are left out. The
     copy shares the image tower.
     """
     if not model.text_tower.frozen_words:

@@ -1,7 +1,7 @@
-"""What a model does differently when several replicas share a batch; with one of them, nothing.
+"""Operations for several replicas that share a batch; with one replica they do nothing.
 
-Every replica is given the whole batch and embeds its own rows of it. The embeddings are gathered,
-so that each replica has the losses of the whole batch, as one device would.
+Every replica receives the whole batch and embeds its own rows. The embeddings are gathered, so each
+replica computes the losses of the whole batch, like a single device.
 """
 
 from typing import TypeVar
@@ -13,13 +13,13 @@ Tensors = TypeVar("Tensors")
 
 
 def replica_count() -> int:
-    """How many replicas run the code that asks; 1 outside `tf.distribute`."""
+    """The number of replicas; 1 outside `tf.distribute`."""
     context = tf.distribute.get_replica_context()
     return context.num_replicas_in_sync if context else 1
 
 
 def own_rows(whole: Tensors) -> Tensors:
-    """The part of this replica: tensors [B, ...] -> [B / replicas, ...]."""
+    """The rows of this replica: tensors [B, ...] -> [B / replicas, ...]."""
     replicas = replica_count()
     if replicas == 1:
         return whole
@@ -35,18 +35,18 @@ def own_rows(whole: Tensors) -> Tensors:
 def gather_rows(parts: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
     """The inverse of `own_rows`: float32 [B / replicas, E] each -> [B, E].
 
-    What comes back as gradient is the sum of those of all replicas.
+    Its gradient is the sum of the gradients of all replicas.
     """
     if replica_count() == 1:
         return parts
     widths = [part.shape[1] for part in parts]
-    # All at once: a message between machines costs more by its number than by its size.
+    # In one message: the number of messages between machines costs more than their size.
     whole = tf.distribute.get_replica_context().all_gather(tf.concat(parts, axis=1), axis=0)
     return tuple(tf.split(whole, widths, axis=1))
 
 
 def sum_over_replicas(value: Tensors) -> Tensors:
-    """Tensors -> the same on every replica, each the sum of what the replicas gave."""
+    """The sum over all replicas of each tensor."""
     if replica_count() == 1:
         return value
     return tf.distribute.get_replica_context().all_reduce("SUM", value)
@@ -54,7 +54,7 @@ def sum_over_replicas(value: Tensors) -> Tensors:
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
 class RowDropout(keras.layers.Dropout):
-    """Dropout that draws for the whole batch, so that a row's mask is that of one device."""
+    """Dropout that draws masks for the whole batch, so that a row gets the mask of one device."""
 
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
         """float32 [N, C] -> float32 [N, C]."""

@@ -20,9 +20,9 @@ _REMEDY = "delete results.json, and the training command writes it again from a 
 
 
 def load_model(path: str | Path) -> Embedder:
-    """Reads the `.keras` file of a `Clarel` or an `Ensemble` in safe mode: nothing is executed.
+    """Loads the `.keras` file of a `Clarel` or an `Ensemble` in safe mode: no code is executed.
 
-    The module of towers of one's own has to be imported before.
+    If the model has custom towers, import their module first.
 
     Example:
 
@@ -43,11 +43,11 @@ def load_model(path: str | Path) -> Embedder:
     except Exception as error:
         raise _damaged(path, error) from error
     try:
-        # Training goes on from a checkpoint, never from here: the optimiser stays out.
+        # Training continues from checkpoints, never from this file, so the optimiser is not loaded.
         return keras.saving.load_model(path, compile=False, safe_mode=True)
-    except ClarelError as error:  # of `from_config`, which does not know the file
+    except ClarelError as error:  # raised by `from_config`, which does not know the file
         raise ClarelError(f"{path}: {error}") from error
-    except Exception as error:  # Keras, h5py and zipfile have no common list of what damage raises
+    except Exception as error:  # Keras, h5py and zipfile raise many kinds of exceptions on damage
         unknown = re.search(r"Could not locate class '(\w+)'", str(error))
         if unknown:
             raise ClarelError(
@@ -58,7 +58,7 @@ def load_model(path: str | Path) -> Embedder:
 
 
 def _load_older(archive: zipfile.ZipFile) -> Clarel | None:
-    """The model of a file of version 0.1, whose text tower had another name; None for any other."""
+    """The model in a file of version 0.1, where the text tower had another name; None otherwise."""
     saved = json.loads(archive.read("config.json"))
     members = saved["config"].get("members", [])
     if any("text_tower" not in member for member in members):
@@ -84,7 +84,7 @@ def _damaged(path: str | Path, error: Exception) -> ClarelError:
 
 
 def _refuse_compressed(path: str | Path, archive: zipfile.ZipFile) -> None:
-    """Keras stores the members of its files as they are, so that none of them expands."""
+    """Raises ClarelError if a member is compressed; Keras never compresses them."""
     for member in archive.infolist():
         is_stored = member.compress_type == zipfile.ZIP_STORED
         if not is_stored or member.file_size != member.compress_size:

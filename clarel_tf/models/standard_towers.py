@@ -1,4 +1,4 @@
-"""The towers of the paper, with the sizes and the additions that the settings ask for."""
+"""The towers of the paper, with sizes and options from the settings."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ def standard_towers(
     >>> text_tower.embedding_size
     1024
     """
-    # The text tower first: what a seed gives each layer depends on the order.
+    # The text tower first: the random weights of each layer depend on the order.
     text_tower = CaptionTower(
         vocabulary,
         settings.max_tokens,

@@ -1,12 +1,12 @@
-"""The contract of the two towers: what `Clarel` asks of a Keras layer that embeds images or texts.
+"""The contract of the two towers: the interface of Keras layers that embed images or texts.
 
-A tower of one's own is a subclass of `ImageTower` or `TextTower`, registered with Keras so that a
-saved model can be loaded. Training, evaluation, saving and export ask for nothing else than what
-stands here. Variables are made in `__init__` or in `build`, which is called once with the shape of
-the input: (None, input_size) or (None, max_tokens).
+A custom tower is a subclass of `ImageTower` or `TextTower`, registered with Keras so that a saved
+model can be loaded. Training, evaluation, saving and export use only this interface. Variables are
+created in `__init__` or in `build`, which is called once with the shape of the input: (None,
+input_size) or (None, max_tokens).
 
-On several devices a tower sees the rows of its replica alone. `replicas.RowDropout` draws as one
-device would; a batch norm has to add up over replicas with `replicas.sum_over_replicas`.
+With several devices a tower sees only the rows of its replica. `replicas.RowDropout` draws the
+masks of one device. A batch norm must sum over replicas with `replicas.sum_over_replicas`.
 """
 
 from collections.abc import Sequence
@@ -52,20 +52,20 @@ class ImageTower(keras.layers.Layer):
 
 
 class TextTower(keras.layers.Layer):
-    """Embeds sentences in the joint space; tokens, padding and unknown words are its own affair.
+    """Embeds sentences in the joint space, and defines tokens, padding and unknown words.
 
     A subclass sets `embedding_size` and `max_tokens`, and defines `tokenize`, `get_config` and
     `call(token_ids, training=False)`: int32 [N, max_tokens] -> float32 [N, embedding_size]. A row
-    of padding alone stands for no caption. What comes out there means nothing, but it is finite.
+    with padding only means no caption. Its output has no meaning, but must be finite.
 
     Attributes:
       embedding_size: E, the same as that of the image tower.
       max_tokens: T, token ids of a sentence.
-      padding_id: fills a row behind its last token; never the first token of a sentence.
-      unknown_id: stands for a word that the tower does not know; `word_dropout` puts it in.
-      vocabulary: the words that it knows; empty if it has no list of them.
-      frozen_words: True if the vectors of words come from a file and are not trained. Such a tower
-        has `word_size` and `with_words`, and so can take up words after training.
+      padding_id: fills a row after its last token; never the first token of a sentence.
+      unknown_id: id of a word outside the vocabulary; `word_dropout` inserts it.
+      vocabulary: the words of the tower; empty if it has no list of words.
+      frozen_words: True if word vectors come from a file and are not trained. Such a tower has
+        `word_size` and `with_words`, so its vocabulary can be extended after training.
 
     Example:
 
@@ -105,9 +105,9 @@ class TextTower(keras.layers.Layer):
     frozen_words: bool = False
 
     def tokenize(self, texts: tf.Tensor) -> tf.Tensor:
-        """Sentences, string [N] -> int32 [N, max_tokens], by core TensorFlow operations alone.
+        """Sentences, string [N] -> int32 [N, max_tokens], with core TensorFlow operations only.
 
-        It runs inside exported graphs. Every sentence has a token, an empty one `unknown_id`.
+        It runs inside exported graphs. An empty sentence becomes the token `unknown_id`.
         """
         raise NotImplementedError
 
@@ -125,15 +125,15 @@ class TextTower(keras.layers.Layer):
         return self.mean_of_captions(tf.reshape(self(flat, training=training), shape), token_ids)
 
     def mean_of_captions(self, vectors: tf.Tensor, token_ids: tf.Tensor) -> tf.Tensor:
-        """Vectors of captions, float32 [B, K, W] -> means over those that are there, [B, W]."""
+        """Means over the captions that are not padding: float32 [B, K, W] -> [B, W]."""
         is_caption = tf.cast(token_ids[:, :, :1] != self.padding_id, tf.float32)
         counts = tf.maximum(tf.reduce_sum(is_caption, axis=1), 1.0)
         return tf.reduce_sum(vectors * is_caption, axis=1) / counts
 
     def export_resources(self) -> list:
-        """Layers and tables that an export must track, because its graphs use more than variables.
+        """Layers and tables, besides variables, that an export must track.
 
-        Layers are built. A lookup layer or a `tf.lookup` table belongs here, a weight does not.
+        Examples are a lookup layer (built) and a `tf.lookup` table; weights do not belong here.
         """
         return []
 

@@ -1,4 +1,4 @@
-"""Words and their ids: standardising and splitting text, building, saving and loading a vocabulary.
+"""Tokenisation: standardising and splitting text; building, saving and loading a vocabulary.
 
 Id 0 means "no token" (padding), id 1 an unknown word, and word number i of the list has id i + 2.
 The same TensorFlow code tokenises for training and inside an exported graph.
@@ -142,6 +142,6 @@ def load_vocabulary(path: Path) -> list[str]:
             what = "appears twice" if word in seen else "is not a single word"
             raise ClarelError(f"the vocabulary {path}, line {number}: {word!r} {what}")
         seen.add(word)
-    # After the complaints that name a line. A letter that was changed shows here alone.
+    # After the checks that name a line. Only the checksum detects a changed letter.
     checksums.check(path, "delete it, and the training command makes it again from the captions")
     return words

@@ -1,4 +1,4 @@
-"""A look at a built dataset, to be taken before believing a number that comes from it."""
+"""A summary of a built dataset, to check the data before training."""
 
 import collections
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def dataset_report(
 
     Args:
       max_tokens: the caption limit that training would use.
-      word_vectors: a vector file whose coverage is wanted.
+      word_vectors: a vector file; the report shows its coverage.
       per_class: list the images of every class in every split.
       examples: how many instances of test_unseen to show.
     """

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from clarel_tf.evaluation.records import AlphaPoint, CaptionsPoint, GzslScores
 
 UNSEEN, SEEN, HARMONIC, MUTED = "#1f6fb4", "#d9822b", "#2b2b33", "#9aa3ad"
-STYLE: dict[Any, Any] = {  # matplotlib has a type of its own for the keys
+STYLE: dict[Any, Any] = {  # matplotlib has its own type for the keys
     "font.size": 10,
     "font.family": "DejaVu Sans",
     "axes.spines.top": False,
@@ -20,12 +20,12 @@ STYLE: dict[Any, Any] = {  # matplotlib has a type of its own for the keys
     "grid.color": "#e6e8eb",
     "axes.axisbelow": True,
     "legend.frameon": False,
-    "svg.hashsalt": "clarel_tf",  # the same figure is the same file
+    "svg.hashsalt": "clarel_tf",  # makes the file reproducible
 }
 
 
 def new_figure(width: float = 5.6, height: float = 3.5) -> tuple[Figure, Axes]:
-    """An empty figure in our style; no global state of pyplot is touched."""
+    """An empty figure in our style; does not change the global state of pyplot."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         return figure, figure.add_subplot()
@@ -53,7 +53,7 @@ def alpha_figure(curve: Sequence[AlphaPoint], alpha: float) -> Figure:
     axes.annotate(
         f"alpha = {alpha:.3g}", (alpha, best.h), xytext=(6, -14), textcoords="offset points"
     )
-    # A few images turn very late; what matters happens before.
+    # A few images change very late; the interesting part is before.
     axes.set_xlim(0, max(alphas[int(0.95 * (len(alphas) - 1))], 2 * alpha, 1e-6))
     axes.set(xlabel="alpha", ylabel="per-class top-1, %", ylim=(0, None))
     axes.legend(loc="upper right")

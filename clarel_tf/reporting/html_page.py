@@ -1,4 +1,4 @@
-"""The parts of a self-contained page: cards, tables and figures, with nothing fetched."""
+"""The parts of a self-contained page: cards, tables and figures."""
 
 import html
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Figures of the paper, in percent, to put beside our own: per-class top-1, means of 10 repeats.
+"""Figures of the paper: per-class top-1 in percent, means of 10 repeats.
 
 The paper used ResNet-101 features; a run with other features is not comparable one to one.
 """

@@ -1,4 +1,4 @@
-"""What the runs of a grid have in common: tables with means and intervals, and figures."""
+"""Tables and figures of a sweep, with means and intervals."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,16 +14,16 @@ from clarel_tf.reporting.figures import HARMONIC, SEEN, UNSEEN, new_figure
 from clarel_tf.reporting.statistics import MeanAndInterval, mean_and_interval
 from clarel_tf.storage import files
 
-# Settings that runs are repeated with: their values are averaged over, not compared.
+# Settings that repeat a run: results are averaged over their values.
 REPEATED = ("seed", "class_division")
 MEASURES = ("zsl", "u0", "s0", "h0", "alpha", "u", "s", "h", "ausuc")
 
 
 def averaged(rows: list[dict], keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows with the same values of `keys` as one: means and 95 % intervals over the rest.
+    """One row for each combination of `keys`: means and 95 % intervals over the other settings.
 
-    `h_gain` is what H has gained on the first of them, in runs of the same seed and class
-    division: these decide more about H than most settings do, and that is taken out here.
+    `h_gain` is the gain of H over the first combination, in runs of the same seed and class
+    division. Seed and division change H more than most settings, so runs are compared in pairs.
     """
     groups: dict[tuple, list[dict]] = {}
     for row in rows:
@@ -50,7 +50,7 @@ def ablation_table(rows: list[dict], base: Config, keys: Sequence[str] = ()) -> 
     """Markdown: u, s and H of every group of settings, beside the paper's ablation.
 
     Args:
-      keys: the settings that are compared; lambda and kappa are shown in any case.
+      keys: the settings that are compared; lambda and kappa are always shown.
     """
     full = [{"lambda_": base.loss.lambda_, "kappa": base.loss.kappa, **row} for row in rows]
     others = [key for key in keys if key not in ("lambda_", "kappa")]
@@ -72,7 +72,7 @@ def ablation_table(rows: list[dict], base: Config, keys: Sequence[str] = ()) -> 
 def settings_table(rows: list[dict], keys: Sequence[str]) -> str:
     """Markdown: ZSL, H without and with the chosen alpha, and AUSUC of every group of settings.
 
-    The last column is what H has gained on the first row, run by run.
+    The last column is the gain of H over the first row, run by run.
     """
     names = [key.rstrip("_") for key in keys] + ["runs", "ZSL", "H at 0", "H", "AUSUC", "H gained"]
     lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]

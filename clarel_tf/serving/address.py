@@ -1,4 +1,4 @@
-"""The address of a model server, and what is needed to speak to it safely."""
+"""The address of a model server, with TLS and authorisation."""
 
 import dataclasses
 import ipaddress
@@ -14,13 +14,13 @@ _FORMS = "http://host:8501, https://host, host:8500, grpc://host:8500 or grpcs:/
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """Where a server is, and how to speak to it.
+    """The address of a server, with certificates and authorisation.
 
     Attributes:
       scheme: http, https, grpc or grpcs.
       host: a name, or an IP address without brackets.
-      path: what stands before /v1/models, such as /tenant; without a slash at its end.
-      ca_file: certificates that are trusted instead of the usual ones.
+      path: prefix of /v1/models, such as /tenant; without a slash at its end.
+      ca_file: certificates to trust instead of the default ones.
       authorization: value of the `Authorization` header, such as "Bearer abc".
     """
 
@@ -49,7 +49,7 @@ class Server:
         return f"{self.scheme}://{self.host_and_port}{self.path}"
 
     def tls_context(self) -> ssl.SSLContext:
-        """Certificates and host name are checked, against `ca_file` if there is one."""
+        """A TLS context that checks certificates (by `ca_file`, if given) and the host name."""
         try:
             if self.ca_file is None:
                 return ssl.create_default_context()
@@ -63,9 +63,11 @@ def parse_server(
     address: str, ca_file: str | None = None, authorization: str | None = None
 ) -> Server:
     """The server at `http(s)://host:port/path`, `grpc(s)://host:port` or `host:port` (gRPC)."""
-    # urlsplit would drop line breaks silently; a password must not be shown again.
+    # urlsplit would drop line breaks silently. Messages must not repeat a password.
     if not address.isprintable() or " " in address:
-        raise ClarelError(f"server address {printable(address)!r}: it has a space or worse in it")
+        raise ClarelError(
+            f"server address {printable(address)!r}: it contains a space or a control character"
+        )
     if "@" in address:
         raise ClarelError(
             "a server address must not hold a user name or password; give the value of the "
@@ -84,13 +86,13 @@ def parse_server(
     if scheme not in _DEFAULT_PORTS:
         raise ClarelError(f"server address {address!r}: unknown scheme (expected {_FORMS})")
     if not host or set(host) & set("%/\\<>\"'`{}|^*,;"):
-        raise ClarelError(f"server address {address!r}: no host in it (expected {_FORMS})")
+        raise ClarelError(f"server address {address!r}: it has no host (expected {_FORMS})")
     port = _DEFAULT_PORTS[scheme] if port is None else port
     if not port:
-        raise ClarelError(f"server address {address!r}: no port in it (expected {_FORMS})")
+        raise ClarelError(f"server address {address!r}: it has no port (expected {_FORMS})")
     is_rest = scheme in ("http", "https")
     if parts.query or parts.fragment or (parts.path.strip("/") and not is_rest):
-        raise ClarelError(f"server address {address!r}: too much after the host and port")
+        raise ClarelError(f"server address {address!r}: unexpected text after host and port")
     path = urllib.parse.quote(parts.path.rstrip("/"), safe="/%~")
     server = Server(scheme, host, port, path, ca_file, authorization)
     _check_security(server)

@@ -1,7 +1,7 @@
-"""Arrays from the answers of a model server, checked before anybody believes them.
+"""Parses and checks the answers of a model server.
 
-The server may be anybody's. Shapes, types and sizes are looked at before memory is taken for them,
-and numbers that no export of ours can give are refused.
+The server is untrusted. Shapes, types and sizes are checked before memory is allocated, and numbers
+that no export of clarel_tf can return are refused.
 """
 
 import json
@@ -18,17 +18,17 @@ from clarel_tf.serving.calls import ServingError, TooLarge
 
 Answer = dict[str, np.ndarray]
 
-# What a hostile answer can cost to take apart, a second or two, which no deadline interrupts.
+# Limits that bound the parsing of a hostile answer to a second or two; no deadline interrupts it.
 _MAX_OUTPUTS = 64
-_MAX_NUMBERS = 1 << 22  # of one gRPC output; as float32, 16 MiB
+_MAX_NUMBERS = 1 << 22  # values of one gRPC output; as float32, 16 MiB
 _MAX_TEXTS = 1 << 18
 _MAX_JSON_VALUES = 1 << 20
 _MAX_JSON_LISTS = 1 << 16
-_LONG_NUMBER = re.compile(rb"[0-9]{40}")  # reading one takes longer than its length says
-_TOLERANCE = 1e-3  # of a sum of probabilities
-_ROUNDING = 1e-5  # of a single probability
+_LONG_NUMBER = re.compile(rb"[0-9]{40}")  # parsing time grows faster than the length
+_TOLERANCE = 1e-3  # tolerance of a sum of probabilities
+_ROUNDING = 1e-5  # tolerance of a single probability
 _TYPES = {"f": "numbers", "b": "true or false", "O": "text"}  # by the kind of a NumPy type
-# The outputs of our exports: what they hold, and how many dimensions they have.
+# The outputs of our exports: kind of values and number of dimensions.
 _OUTPUTS = {
     "embedding": ("f", 2),
     "prototype": ("f", 2),
@@ -41,7 +41,7 @@ _OUTPUTS = {
     "export_id": ("O", 1),
 }
 _TABLES = ("class_name", "distance", "probability", "caption", "image_id")  # [N, k], the same k
-# Where the values of a TensorProto stand that are not in tensor_content.
+# The field of a TensorProto that holds its values if tensor_content is empty.
 _FIELDS = {
     tf.float32: "float_val",
     tf.float64: "double_val",
@@ -56,7 +56,7 @@ _VALUES = tuple(field for field in _FIELDS.values() if field != "string_val")
 def outputs_of_json(body: bytes) -> Answer:
     """The outputs by name of a REST answer; raises ServingError."""
     if body.count(b",") > _MAX_JSON_VALUES or body.count(b"[") + body.count(b"{") > _MAX_JSON_LISTS:
-        raise TooLarge("the answer has too many values to be read in time")
+        raise TooLarge("the answer has too many values")
     if _LONG_NUMBER.search(body):
         raise ServingError("the answer has a number of 40 digits or more")
     try:
@@ -64,9 +64,9 @@ def outputs_of_json(body: bytes) -> Answer:
     except (ValueError, RecursionError) as error:
         raise ServingError(f"the answer is not JSON ({brief(error)})") from error
     if not isinstance(answer, dict) or "outputs" not in answer:
-        raise ServingError("the answer has no 'outputs'; is it a server of our exports?")
+        raise ServingError("the answer has no 'outputs'; is this a clarel_tf export?")
     outputs = answer["outputs"]
-    # The server leaves the name out where a signature has one output alone.
+    # The server leaves the name out if a signature has only one output.
     outputs = outputs if isinstance(outputs, dict) else {"embedding": outputs}
     _check_count(outputs)
     return {name: _array_of_json(name, value) for name, value in outputs.items()}
@@ -74,11 +74,11 @@ def outputs_of_json(body: bytes) -> Answer:
 
 def _check_count(outputs: Mapping[str, object]) -> None:
     if len(outputs) > _MAX_OUTPUTS:
-        raise ServingError(f"the answer has {len(outputs)} outputs; is it a server of our exports?")
+        raise ServingError(f"the answer has {len(outputs)} outputs; is this a clarel_tf export?")
 
 
 def _refuse_constant(token: str) -> None:
-    raise ValueError(f"{token} is no number")
+    raise ValueError(f"{token} is not a number")
 
 
 def _array_of_json(name: str, value: object) -> np.ndarray:
@@ -91,11 +91,11 @@ def _array_of_json(name: str, value: object) -> np.ndarray:
             raise ServingError(f"{name!r:.40} holds neither text nor numbers")
         return as_array(np.asarray(value, object if str in types else None))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise ServingError(f"{name!r:.40} is no table ({brief(error)})") from error
+        raise ServingError(f"{name!r:.40} is not a table ({brief(error)})") from error
 
 
 def _innermost(value: object) -> Iterator[list]:
-    """The lists of nested lists that hold something else than lists."""
+    """The innermost lists of nested lists."""
     if not isinstance(value, list):
         raise ValueError("not a list")
     if not any(isinstance(item, list) for item in value):
@@ -111,15 +111,15 @@ def outputs_of_protos(protos: Mapping[str, tensor_pb2.TensorProto]) -> Answer:
     texts = sum(len(proto.string_val) for proto in protos.values())
     values = sum(len(getattr(proto, field)) for proto in protos.values() for field in _VALUES)
     if texts > _MAX_TEXTS or values > _MAX_NUMBERS:
-        raise TooLarge("the answer has too many values to be read in time")
+        raise TooLarge("the answer has too many values")
     return {name: _array_of_proto(name, proto) for name, proto in protos.items()}
 
 
 def _array_of_proto(name: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
-    """The array of a message that holds as much as it claims.
+    """The array of a TensorProto, if it holds as many values as its shape claims.
 
-    `tf.make_ndarray` repeats the last value until the shape is full: a message of a few bytes could
-    ask for any amount of memory.
+    `tf.make_ndarray` repeats the last value until the shape is full, so a message of a few bytes
+    could allocate any amount of memory.
     """
     known = {kind.as_datatype_enum: kind for kind in _FIELDS}
     if proto.dtype not in known:
@@ -137,7 +137,9 @@ def _array_of_proto(name: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
     else:
         is_whole = len(getattr(proto, _FIELDS[kind])) == count
     if not is_whole:
-        raise ServingError(f"{name!r:.40} claims the shape {shape}, but holds other than {count}")
+        raise ServingError(
+            f"{name!r:.40} claims the shape {shape}, but does not hold {count} values"
+        )
     return as_array(tf.make_ndarray(proto))
 
 
@@ -147,13 +149,13 @@ def as_array(array: np.ndarray) -> np.ndarray:
         decoded = np.vectorize(_as_text, otypes=[object])
         return decoded(array) if array.size else array.astype(object)
     if array.dtype.kind in "fiu":
-        with np.errstate(over="ignore"):  # what overflows is infinite, and refused
+        with np.errstate(over="ignore"):  # an overflow becomes infinite and is refused
             return array.astype(np.float32)
     return array
 
 
 def _as_text(value: object) -> str:
-    if isinstance(value, str):  # a lone surrogate cannot be written anywhere
+    if isinstance(value, str):  # a lone surrogate cannot be encoded
         value = value.encode("utf-8", "replace")
     if not isinstance(value, bytes):
         raise TypeError(f"neither text nor a number: {value!r:.40}")
@@ -161,10 +163,10 @@ def _as_text(value: object) -> str:
 
 
 def check_answer(answer: Answer, rows: int | None) -> None:
-    """Raises ServingError unless the outputs can be those of one of our exports.
+    """Raises ServingError unless the outputs can come from an export of clarel_tf.
 
     Args:
-      rows: how many rows were asked for; None if this does not say how many come back.
+      rows: number of rows in the request; None if it does not determine the rows of the answer.
     """
     for name, array in answer.items():
         if array.ndim < 1 or rows not in (None, len(array)):
@@ -191,7 +193,7 @@ def check_answer(answer: Answer, rows: int | None) -> None:
 
 
 def _check_order(answer: Answer) -> None:
-    """Distances rise from 0 and probabilities fall to 0 along a row, [N, k]."""
+    """Raises ServingError unless distances rise and probabilities fall along each row, [N, k]."""
     if (distance := answer.get("distance")) is not None:
         if (distance < 0).any():
             raise ServingError("a distance is below 0")
@@ -207,7 +209,7 @@ def _check_order(answer: Answer) -> None:
 
 
 def joined(parts: Sequence[Answer]) -> Answer:
-    """The answer of which these are the parts, in their order."""
+    """The concatenation of the parts of an answer, in order."""
     first = parts[0]
     for part in parts[1:]:
         if part.keys() != first.keys() or any(

@@ -1,4 +1,4 @@
-"""Bounds of one call to a model server: its time, its tries and the size of its answer."""
+"""Limits of one call to a model server: time, retries, size of the answer."""
 
 import time
 from collections.abc import Callable
@@ -10,12 +10,12 @@ Result = TypeVar("Result")
 
 MAX_ANSWER_BYTES = 16 << 20  # of one answer, before and after it is decompressed
 TRIES = 4
-FIRST_WAIT = 0.1  # seconds; every further wait is twice as long
-_LONGEST = 86_400.0  # seconds of a call
+FIRST_WAIT = 0.1  # seconds; each further wait is twice as long
+_LONGEST = 86_400.0  # seconds, for one call
 
 
 class ServingError(ClarelError):
-    """The server could not be reached, refused a request, or gave an answer that cannot be used.
+    """The server could not be reached, refused the request, or gave an unusable answer.
 
     Example:
 
@@ -25,42 +25,42 @@ class ServingError(ClarelError):
 
 
 class Unavailable(ServingError):
-    """The server cannot answer now; the same request may work a moment later."""
+    """The server cannot answer now; the same request may succeed later."""
 
 
 class Dropped(Unavailable):
-    """The server had closed a connection that was kept; a fresh one may work at once."""
+    """The server had closed a kept-alive connection; a new connection may work at once."""
 
 
 class TooLarge(ServingError):
-    """The request, or the answer to it, is larger than the other side takes."""
+    """The request or its answer exceeds a size limit."""
 
 
 class Deadline:
-    """The end of a call. All parts of the call, and all its tries, share it."""
+    """The deadline of a call, shared by all its parts and retries."""
 
     def __init__(self, seconds: float):
         self._seconds = seconds
         self._end = time.monotonic() + seconds
 
     def left(self) -> float:
-        """Seconds until the end, above 0; raises ServingError if there are none."""
+        """Seconds left, above 0; raises ServingError after the deadline."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise self.missed()
         return left
 
     def allows(self, seconds: float) -> bool:
-        """True if there is time to wait so long and try again."""
+        """True if there is time to wait for `seconds` and try again."""
         return time.monotonic() + seconds < self._end
 
     def missed(self) -> ServingError:
-        """The error of a call that took too long."""
+        """The error for a call that took too long."""
         return ServingError(f"no whole answer within {self._seconds:g} s")
 
 
 def checked_timeout(seconds: float) -> float:
-    """Seconds that a call may take; raises ClarelError unless it is a number that makes sense."""
+    """`seconds`, if it is a valid time limit of a call; otherwise raises ClarelError."""
     is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
     if not is_number or not 0 < seconds <= _LONGEST:
         raise ClarelError(f"timeout must be above 0 s and at most a day, not {seconds!r}")
@@ -68,10 +68,10 @@ def checked_timeout(seconds: float) -> float:
 
 
 def retrying(ask: Callable[[], Result], deadline: Deadline) -> Result:
-    """The result of `ask`, called again where it raises Unavailable.
+    """The result of `ask`, which is retried if it raises Unavailable.
 
-    There are at most TRIES calls. The waits between them double, and none of them goes beyond the
-    deadline: the last error is raised instead. After Dropped there is no wait.
+    There are at most TRIES calls, with doubling waits between them and none after Dropped. If a
+    wait would pass the deadline, the last error is raised.
     """
     wait = FIRST_WAIT
     for _ in range(TRIES - 1):

@@ -1,4 +1,4 @@
-"""Asks a TensorFlow model server that serves our exports, by REST or gRPC."""
+"""`ServingClient`: queries exports on a TensorFlow model server, by REST or gRPC."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -22,15 +22,15 @@ from clarel_tf.serving.transports import GrpcTransport, RestTransport, Transport
 from clarel_tf.serving.versions import EMBED_WITH_ID
 
 TIMEOUT = 60.0  # seconds for a whole call
-# What a server, or a folder, says of an export from before there were ids.
+# Error texts of a server, or a folder, for an export without ids.
 _NO_SUCH_SIGNATURE = ("not found in signature def", f"has no signature {EMBED_WITH_ID!r}")
 
 
 class ServingClient:
-    """Named questions to the three models; large ones are sent in parts.
+    """A client for the three exported models; large requests are sent in parts.
 
-    Many threads may share a client. It belongs to the export whose embeddings it was given first,
-    and refuses those of another.
+    Threads may share a client. It is bound to the export of its first embeddings and refuses
+    embeddings of another export.
 
     Example:
 
@@ -40,17 +40,17 @@ class ServingClient:
     """
 
     def __init__(self, transport: Transport, batch_size: int = 256, timeout: float = TIMEOUT):
-        """Takes a way to ask.
+        """Takes a transport: REST, gRPC or a local folder.
 
         Args:
-          batch_size: rows of a part, at most.
-          timeout: seconds for the whole answer to one call, with all its parts and tries.
+          batch_size: maximal rows of a part.
+          timeout: seconds for one call with all its parts and retries.
         """
         if batch_size < 1:
             raise ClarelError(f"batch_size must be at least 1, not {batch_size}")
         self._transport, self._batch_size = transport, batch_size
         self._timeout = checked_timeout(timeout)
-        self._export_id: str | None = None  # of the export that answered first
+        self._export_id: str | None = None  # id of the export that answered first
         self._lock = threading.Lock()
         self._embed_signature = EMBED_WITH_ID
 
@@ -63,7 +63,7 @@ class ServingClient:
         return self._embed("text_embedder", {"text": as_texts(texts, "embed_texts")})
 
     def _embed(self, model: str, inputs: Inputs) -> np.ndarray:
-        """Embeddings, float32 [N, E], with the id of their export compared if they have one."""
+        """Embeddings, float32 [N, E]; raises ServingError if they come from another export."""
         deadline = Deadline(self._timeout)
         try:
             answer = self._predict(model, inputs, self._embed_signature, deadline)
@@ -71,7 +71,7 @@ class ServingClient:
             is_older = any(words in str(error) for words in _NO_SUCH_SIGNATURE)
             if not is_older or self._export_id:
                 raise
-            self._embed_signature = "serving_default"  # of an export that has no id
+            self._embed_signature = "serving_default"  # an export without ids
             answer = self._predict(model, inputs, self._embed_signature, deadline)
         return _with(("embedding",), answer)["embedding"]
 
@@ -85,8 +85,8 @@ class ServingClient:
 
         Args:
           image_features: [N, D].
-          alpha: another balance of seen and unseen classes than the stored one.
-          new_classes: sentences by the name of the class that they describe.
+          alpha: replaces the stored alpha.
+          new_classes: class name -> sentences that describe the class.
         """
         features = as_features(image_features)
         inputs: dict[str, np.ndarray | Sequence[str]] = {"image_features": features}
@@ -111,7 +111,7 @@ class ServingClient:
         return _with(("class_name", "distance", "probability", "accepted"), answer)
 
     def predict(self, model: str, inputs: Inputs, signature: str = "serving_default") -> Answer:
-        """Any signature; inputs with many rows are sent in parts and put together again.
+        """Calls any signature; inputs with many rows are sent in parts.
 
         Args:
           inputs: arrays of numbers or lists of texts, by name.
@@ -144,7 +144,7 @@ class ServingClient:
         has_rows: bool,
         deadline: Deadline,
     ) -> list[Answer]:
-        """Checked answers to the rows from `start` to `stop`, in halves if they are too many."""
+        """Checked answers for rows `start` to `stop`, in halves if the request is too large."""
         try:
             part = part_of(inputs, start, stop)
             answer = self._transport.predict(model, signature, part, deadline)
@@ -163,7 +163,7 @@ class ServingClient:
         return [answer]
 
     def _check_export(self, export_ids: np.ndarray) -> None:
-        """Refuses embeddings of another export than before; `export_ids`: str [N], N may be 0."""
+        """Raises ServingError if `export_ids`, str [N], name another export; N may be 0."""
         if not len(export_ids):
             return
         with self._lock:
@@ -171,8 +171,8 @@ class ServingClient:
             own = self._export_id
         if any(export_id != own for export_id in export_ids):
             raise ServingError(
-                "the server changed to another export meanwhile, and embeddings of two exports do "
-                "not belong together; connect again, and embed again what you have kept"
+                "the server changed to another export meanwhile, and embeddings of two exports "
+                "cannot be compared; connect again, and repeat the embeddings that you have kept"
             )
 
 
@@ -189,10 +189,10 @@ def connect(
     Args:
       address: `http://host:port` or `https://host:port` (REST); `host:port`, `grpc://host:port`
         or, with TLS, `grpcs://host:port` (gRPC).
-      timeout: seconds for the whole answer to one call.
-      batch_size: rows of a request, at most.
-      ca_file: certificates to trust, PEM, instead of the usual ones.
-      authorization: value of the `Authorization` header; in plain text to this machine only.
+      timeout: seconds for one call with all its parts and retries.
+      batch_size: maximal rows of a request.
+      ca_file: PEM file of certificates to trust instead of the default ones.
+      authorization: value of the `Authorization` header; without TLS only to this machine.
 
     Example:
 
@@ -200,7 +200,7 @@ def connect(
     >>> try:
     ...     client.embed_texts(["a bird"])
     ... except clarel_tf.ServingError as error:
-    ...     print("nobody listens there" in str(error))
+    ...     print("no server listens there" in str(error))
     True
     """
     server = parse_server(address, ca_file, authorization)
@@ -209,7 +209,7 @@ def connect(
 
 
 def _with(names: Sequence[str], answer: Answer) -> Answer:
-    """The answer, which must have these outputs."""
+    """The answer; raises ServingError if it lacks one of these outputs."""
     if absent := [name for name in names if name not in answer]:
-        raise ServingError(f"the answer lacks {', '.join(absent)}; is it a server of our exports?")
+        raise ServingError(f"the answer lacks {', '.join(absent)}; is this a clarel_tf export?")
     return answer

@@ -1,7 +1,7 @@
-"""HTTP requests that end in time, whatever the server does, on connections that are kept.
+"""HTTP requests on kept-alive connections that never outlast the deadline.
 
-`http.client` reads and writes through a socket of ours. Each receive and each send gets the time
-that is left of the call, so that a server which sends a byte now and then gains nothing by it.
+`http.client` reads and writes through `TimedSocket`. Each receive and each send is limited to the
+time left of the call, so a server that sends a byte now and then cannot extend it.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from clarel_tf.serving.address import Server
 from clarel_tf.serving.calls import MAX_ANSWER_BYTES, Deadline, Dropped, ServingError, Unavailable
 from clarel_tf.serving.sockets import TimedSocket, answer_too_large, open_socket
 
-_MAX_IDLE = 16  # connections that are kept for the next request
+_MAX_IDLE = 16  # connections kept for the next request
 _DROPPED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _BLOCK = 1 << 16
 
@@ -31,7 +31,7 @@ class HttpAnswer(NamedTuple):
 
 
 class HttpExchange:
-    """Requests to one server; many threads may share it."""
+    """HTTP connections to one server; threads may share it."""
 
     def __init__(self, server: Server):
         self._server = server
@@ -40,11 +40,11 @@ class HttpExchange:
         self._lock = threading.Lock()
 
     def post(self, path: str, body: bytes, deadline: Deadline) -> HttpAnswer:
-        """Sends one request, and reads its answer to the end.
+        """Sends one request and reads the whole answer.
 
         Raises:
-          Unavailable: nobody listens there.
-          Dropped: a kept connection was closed meanwhile; all that were kept are forgotten.
+          Unavailable: no server listens there.
+          Dropped: a kept-alive connection was closed; all kept connections are discarded.
           ServingError: no usable answer, or none in time.
         """
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -56,9 +56,9 @@ class HttpExchange:
             try:
                 response = connection.exchange(path, body, headers, deadline)
             except ConnectionRefusedError as error:
-                raise Unavailable(f"nobody listens there ({brief(error)})") from error
+                raise Unavailable(f"no server listens there ({brief(error)})") from error
             except _DROPPED as error:
-                if is_reused:  # the server had closed it, and maybe the other idle ones with it
+                if is_reused:  # the server closed it, and maybe other idle connections too
                     self._forget_idle()
                     raise Dropped(f"a kept connection was dropped ({brief(error)})") from error
                 raise
@@ -74,7 +74,7 @@ class HttpExchange:
         return answer
 
     def _take(self) -> "_Connection | None":
-        """A kept connection that is still open, if there is one."""
+        """A kept connection that is still open, or None."""
         while True:
             with self._lock:
                 if not self._idle:
@@ -85,7 +85,7 @@ class HttpExchange:
             connection.end()
 
     def _keep(self, connection: "_Connection", response: http.client.HTTPResponse) -> None:
-        # After an interim answer (1xx) the real one would be taken for that of the next request.
+        # After an interim answer (1xx), the next request would read the real answer to this one.
         is_open = connection.sock is not None and not response.will_close and response.status >= 200
         with self._lock:
             if is_open and len(self._idle) < _MAX_IDLE:
@@ -111,17 +111,17 @@ class _Connection(http.client.HTTPConnection):
     def exchange(
         self, path: str, body: bytes, headers: dict[str, str], deadline: Deadline
     ) -> http.client.HTTPResponse:
-        """Sends a request and reads the head of its answer; connects first if need be."""
-        if self.sock is None or self._timed is None:  # the second with the first
+        """Sends a request and reads the head of its answer; connects first if necessary."""
+        if self.sock is None or self._timed is None:  # head and body in one send
             self._timed = TimedSocket(open_socket(self.host, self.port, self._tls, deadline))
             self.sock = self._timed
         self._timed.deadline = deadline
-        with contextlib.suppress(*_DROPPED):  # a server may answer before it has read everything
+        with contextlib.suppress(*_DROPPED):  # a server may answer early
             self.request("POST", path, body, headers)
         return self.getresponse()
 
     def is_quiet(self) -> bool:
-        """False if the server has closed the connection, or sends what nobody asked for."""
+        """False if the server has closed the connection or sent unrequested data."""
         return self._timed is not None and self._timed.is_quiet()
 
     def end(self) -> None:
@@ -146,13 +146,13 @@ def _read(response: http.client.HTTPResponse) -> HttpAnswer:
 
 
 def _decoded(body: bytes, encoding: str) -> bytes:
-    """The body without its compression, if that does not make it too large."""
+    """The decompressed body; raises ServingError if it is too large."""
     encoding = encoding.strip().lower()
     if encoding in ("", "identity") or not body:
         return body
     if encoding not in ("gzip", "x-gzip", "deflate"):
         raise ServingError(f"the answer has an unknown encoding, {printable(encoding)[:40]!r}")
-    # "deflate" means a zlib header in front, which some servers leave out.
+    # "deflate" means a zlib header, which some servers leave out.
     is_bare = encoding == "deflate" and (body[0] & 0x0F) != 8
     stream = zlib.decompressobj(-zlib.MAX_WBITS if is_bare else zlib.MAX_WBITS | 32)
     decoded = stream.decompress(body, MAX_ANSWER_BYTES + 1)

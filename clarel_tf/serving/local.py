@@ -1,4 +1,4 @@
-"""What `classify_main.py` is made of: images to ask about, new classes, answers as rows."""
+"""`LocalTransport` and the parts of `classify_main.py`: images, new classes, rows of answers."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ def parse_new_classes(items: Sequence[str]) -> dict[str, list[str]]:
 
 
 def read_image_features(path: str) -> tuple[list[str], np.ndarray]:
-    """Ids and features, float32 [N, D], of an .npz file; without `image_ids`, numbers."""
+    """Ids and features, float32 [N, D], of an .npz file; without `image_ids`, ids are numbers."""
     arrays = read_npz(Path(path), ("image_ids", "features"))
     if "features" not in arrays:
         raise ClarelError(f"{path} has no array 'features'")
@@ -36,7 +36,7 @@ def read_image_features(path: str) -> tuple[list[str], np.ndarray]:
 
 
 def find_images(splits: dict[str, Any], wanted: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """The features, float32 [N, D], of images of a dataset, by their ids."""
+    """Ids and features, float32 [N, D], of the wanted images of a dataset."""
     if not wanted:
         raise ClarelError("--dataset needs --image_ids")
     rows = {
@@ -53,7 +53,7 @@ def find_images(splits: dict[str, Any], wanted: Sequence[str]) -> tuple[list[str
 def read_authorization(path: str | None) -> str | None:
     """The value of the `Authorization` header in a file, or None without a file.
 
-    It comes from a file because all users of a machine can see the flags of a process.
+    A file, because all users of a machine can see the flags of a process.
     """
     if not path:
         return None
@@ -66,10 +66,10 @@ def read_authorization(path: str | None) -> str | None:
 
 
 class LocalTransport:
-    """Asks an export in this process, without a server.
+    """Runs an export in this process, without a server.
 
-    The version is the newest one when the first model is loaded. It stays the same for all models:
-    embeddings of two versions do not belong together.
+    It uses the version that is newest when the first model is loaded, for all three models, because
+    embeddings of different versions cannot be compared.
 
     Example:
 
@@ -89,7 +89,7 @@ class LocalTransport:
     def predict(
         self, model: str, signature: str, inputs: Mapping[str, Any], deadline: object
     ) -> dict[str, np.ndarray]:
-        """Runs one signature of a model; the deadline is a server's, and does not count here."""
+        """Runs one signature of a model; the deadline is ignored."""
         import tensorflow as tf
 
         from clarel_tf.serving.answers import as_array
@@ -102,7 +102,7 @@ class LocalTransport:
         if set(inputs) != set(expected):
             raise ClarelError(f"{model}, {signature} takes {sorted(expected)}, not {list(inputs)}")
         try:
-            # With the type that is expected: an empty list has none of its own.
+            # With the expected type, because an empty list has no type.
             outputs = function(
                 **{name: tf.constant(value, expected[name].dtype) for name, value in inputs.items()}
             )
@@ -111,7 +111,7 @@ class LocalTransport:
         return {name: as_array(value.numpy()) for name, value in outputs.items()}
 
     def _load(self, model: str) -> Any:
-        """The SavedModel, which is read when it is first asked."""
+        """The SavedModel, loaded on first use."""
         with self._lock:
             if model not in self._loaded:
                 if self._version is None:
@@ -121,7 +121,7 @@ class LocalTransport:
 
 
 def answer_rows(image_ids: Sequence[str], answer: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-    """One row for every image and class of the answer, best class first."""
+    """One row for each image and class of the answer, nearest class first."""
     return [
         {
             "image_id": image_id,

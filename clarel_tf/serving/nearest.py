@@ -1,4 +1,4 @@
-"""The nearest of very many classes, found block by block: no table of all distances is made."""
+"""The k nearest of very many classes, block by block, without a table of all distances."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,14 +7,14 @@ import tensorflow as tf
 
 
 class Nearest(NamedTuple):
-    """What is known of B queries after some candidates.
+    """Running state of a search for B queries.
 
     Attributes:
       distances: float32 [B, n], the n smallest so far, nearest first.
       rows: int32 [B, n], the candidates that they belong to.
       total: float32 [B, 1], the sum of exp((smallest - distance) / temperature) over all so far.
-        Beside the smallest one, because the logarithm of a sum has no digits left for the number
-        of equally near candidates once distances are huge.
+        Relative to the smallest, because for huge distances the logarithm of the plain sum has no
+        precision left to count equally near candidates.
     """
 
     distances: tf.Tensor
@@ -31,14 +31,14 @@ def no_candidates(queries: tf.Tensor) -> Nearest:
 def add_candidates(
     found: Nearest, distances: tf.Tensor, first_row: tf.Tensor | int, k: int, temperature: float
 ) -> Nearest:
-    """Takes N more candidates into account.
+    """The state after N more candidates.
 
     Args:
       distances: float32 [B, N].
-      first_row: the number of the first of them; the others follow.
-      k: how many are kept. Of equal distances the lower row comes first.
+      first_row: row of the first of them; the others follow.
+      k: number of candidates kept. Of equal distances the lower row comes first.
     """
-    # Infinity where there is none, which is farther than anything.
+    # Infinity if there is no candidate yet.
     before, of_block = (
         tf.reduce_min(known, axis=1, keepdims=True) for known in (found.distances, distances)
     )
@@ -60,7 +60,7 @@ def nearest_in_blocks(
     k: int,
     temperature: float,
 ) -> Nearest:
-    """The nearest of `candidates`, looking at `block` of them at a time.
+    """The k nearest of `candidates`, computed `block` at a time.
 
     Args:
       queries: float32 [B, E].
@@ -81,6 +81,6 @@ def nearest_in_blocks(
         look_at_block,
         (tf.constant(0), *found),
         shape_invariants=(tf.TensorShape([]), unknown, unknown, tf.TensorShape([None, 1])),
-        parallel_iterations=1,  # or several blocks would be in memory at a time
+        parallel_iterations=1,  # otherwise several blocks would be in memory at once
     )
     return Nearest(*found)

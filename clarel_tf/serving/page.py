@@ -1,4 +1,4 @@
-"""What stands beside exported models: the server's configuration and a page on how to ask it."""
+"""`models.config` and `SERVING.md`, the files beside exported models."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ def models_config(names: Sequence[str], base_path: str) -> str:
 
 
 def serving_page(model: Embedder, version: int, k: int, gallery_split: str | None) -> str:
-    """How to start a server on the folder and what to send it."""
+    """The text of `SERVING.md`: how to start a server, and all signatures."""
     width = model.feature_size
     gallery = (
         f"""
@@ -53,15 +53,15 @@ Ask it, by REST (gRPC is on port 8500):
 | | embed_prototypes | sentences [S], class_names [S] | class_name [N], prototype [N, E]* |
 
 * and `export_id`, one for each row, the same for the three models of one export. A server loads
-new versions one model after the other, and embeddings of two exports do not belong together:
-compare the ids before you compare embeddings.
+the models of a new version one after the other, and embeddings of different exports cannot be
+compared: compare the ids before you compare embeddings.
 
 An answer is class_name, distance and probability [B, {k}], nearest first, and accepted [B].
-`accepted` is false where even the best class is too far away to be believed. In
-`classify_with_new_classes` each sentence describes the class that stands at its place in
-`class_names`; new classes compete with the stored ones without having been trained. A mean of few
-sentences lies farther from every image than one of many; its distance is corrected for that, so one
-sentence is enough to take part, and more make the class sharper. In a run with `head_evidence` the
-distance to a class of the training holds also what the image head says of it, and in one with
-`discriminant_evidence` every distance what the discriminants of those classes say.{gallery}
+`accepted` is false if even the nearest class is beyond the rejection threshold. In
+`classify_with_new_classes` each sentence describes the class at the same position in
+`class_names`. New classes compete with the stored ones and need no training. A mean of few
+sentences lies farther from every image than a mean of many; its distance is corrected for that.
+One sentence is enough; more sentences make the class more accurate. With `head_evidence` in the
+run, distances to seen classes include the image head. With `discriminant_evidence`, all distances
+include linear discriminants (LDA) of the seen classes.{gallery}
 """

@@ -1,4 +1,4 @@
-"""Inputs of a request made uniform, and large ones cut into parts that a server takes."""
+"""Converts the inputs of a request, and cuts large requests into parts."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -7,17 +7,17 @@ import numpy as np
 from clarel_tf.errors import ClarelError, brief
 
 Inputs = Mapping[str, np.ndarray | Sequence[str | bytes]]
-PlainInputs = Mapping[str, np.ndarray | list[str]]  # as `as_inputs` makes them
+PlainInputs = Mapping[str, np.ndarray | list[str]]  # as returned by `as_inputs`
 
-MAX_REQUEST_BYTES = 2_000_000  # half of what a gRPC server takes by default
-# Inputs with a row for every image or sentence asked about; all others belong to the whole request.
+MAX_REQUEST_BYTES = 2_000_000  # half of the default limit of a gRPC server
+# Inputs with a row for each image or sentence; all others belong to the whole request.
 ROW_INPUTS = ("image_features", "alpha", "text")
-_TEXT_EXTRA = 8  # bytes that a text takes besides its own
+_TEXT_EXTRA = 8  # overhead of a text, in bytes
 
 
 def as_texts(texts: Iterable[str | bytes], what: str) -> list[str]:
-    """Texts as str; bytes are read as UTF-8, with replacement characters where they are not."""
-    # A string is a sequence of strings too: its letters would be taken for sentences.
+    """Texts as str; bytes are decoded as UTF-8, with replacement characters for invalid bytes."""
+    # A string is a sequence of strings too: its letters would become sentences.
     if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
         raise ClarelError(f"{what} takes a list of texts, not {texts!r:.80}")
     return [_as_text(text, what) for text in texts]
@@ -43,7 +43,7 @@ def as_features(image_features: np.ndarray) -> np.ndarray:
 
 
 def as_inputs(inputs: Inputs) -> dict[str, np.ndarray | list[str]]:
-    """Arrays of numbers as they are, and everything else as lists of str."""
+    """Inputs as arrays of numbers or lists of str."""
     plain: dict[str, np.ndarray | list[str]] = {}
     for name, value in inputs.items():
         if isinstance(value, np.ndarray) and value.ndim < 1:
@@ -56,7 +56,7 @@ def as_inputs(inputs: Inputs) -> dict[str, np.ndarray | list[str]]:
 
 
 def row_count(inputs: Inputs) -> int | None:
-    """How many rows are asked about; None if no input has rows."""
+    """The number of rows of a request; None if no input has rows."""
     lengths = {len(value) for name, value in inputs.items() if name in ROW_INPUTS}
     if len(lengths) > 1:
         raise ClarelError(f"inputs of different length: {sorted(lengths)}")
@@ -64,14 +64,14 @@ def row_count(inputs: Inputs) -> int | None:
 
 
 def part_ends(inputs: PlainInputs, max_rows: int, number_bytes: int) -> Iterator[int]:
-    """Where the parts of a request end, as numbers of rows.
+    """The ends of the parts of a request, as row numbers.
 
-    A part has about MAX_REQUEST_BYTES at most, but always a row. What belongs to the whole request
-    goes with every part; if it is large, half of the bytes are left to the rows all the same.
+    A part has about MAX_REQUEST_BYTES at most, but at least one row. Inputs of the whole request go
+    with every part; if they are large, the rows still get half of the bytes.
 
     Args:
-      max_rows: of a part.
-      number_bytes: what a number takes in the request.
+      max_rows: maximal rows of a part.
+      number_bytes: bytes of a number in the request.
     """
     fixed = sum(
         _row_bytes(value, number_bytes).sum()
@@ -92,14 +92,14 @@ def part_ends(inputs: PlainInputs, max_rows: int, number_bytes: int) -> Iterator
 
 
 def _row_bytes(value: np.ndarray | list[str], number_bytes: int) -> np.ndarray:
-    """About what each row takes in a request, int64 [N]."""
+    """The approximate bytes of each row in a request, int64 [N]."""
     if isinstance(value, np.ndarray):
         return np.full(len(value), value[:1].size * number_bytes, np.int64)
     return np.array([len(text.encode("utf-8")) + _TEXT_EXTRA for text in value], np.int64)
 
 
 def part_of(inputs: Inputs, start: int, stop: int) -> Inputs:
-    """The rows from `start` to `stop`, with all that belongs to the whole request."""
+    """Rows `start` to `stop`, with the inputs of the whole request."""
     return {
         name: value[start:stop] if name in ROW_INPUTS else value for name, value in inputs.items()
     }

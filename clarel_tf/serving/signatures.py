@@ -1,7 +1,7 @@
-"""The functions that exported models answer with: plain TensorFlow, core operations only.
+"""The functions behind the signatures of exported models, in core TensorFlow operations.
 
-Every output has the batch as its first dimension, so that a server may batch requests. Bad numbers
-are refused inside the graph: the request gets an error, and the next one is served.
+Every output has the batch as its first dimension, so that a server can batch requests. Invalid
+numbers are refused inside the graph: the request gets an error, and the server continues.
 """
 
 import numpy as np
@@ -28,17 +28,17 @@ def embed_texts(model: Embedder, text: tf.Tensor) -> tf.Tensor:
 
 
 def _with_finite_length(vectors: tf.Tensor, message: str) -> tf.Tensor:
-    """Vectors, [N, E], unless a squared length overflows: their distances would be NaN."""
+    """`vectors`, [N, E]; an error if a squared length overflows, since distances would be NaN."""
     squares = tf.reduce_sum(tf.square(vectors), axis=1)
     with tf.control_dependencies([tf.debugging.check_numerics(squares, message)]):
         return tf.identity(vectors)
 
 
 class PrototypeClassifier:
-    """Answers from stored prototypes, from sentences sent along, or from prototypes sent along.
+    """Classifies by stored prototypes, and by sentences or prototypes in the request.
 
-    Stored tensors are variables: they are written once, whatever the number of signatures, and a
-    loader does not copy them about with the graph, as it does with constants.
+    Stored tensors are variables: they are written once for all signatures, and a loader does not
+    copy them with the graph, as it does with constants.
     """
 
     def __init__(
@@ -53,19 +53,19 @@ class PrototypeClassifier:
         block: int = 8_192,
         caption_scatter: float = 0.0,
     ):
-        """Takes what it answers from.
+        """Takes the stored classes and the decision rule.
 
         Args:
           prototypes: float32 [C, E], in the order of their labels.
           is_seen: bool [C].
           k: classes in an answer.
-          block: classes that are looked at together; more of them take more memory.
-          caption_scatter: mean squared distance of a caption from the mean of its class; a class of
-            few sentences would lose against the stored ones without it.
+          block: classes processed together; a larger block takes more memory.
+          caption_scatter: mean squared distance of a caption from its class mean, for the
+            correction of distances to classes with few sentences.
         """
         self._caption_scatter = caption_scatter
         self._model, self._selected, self._k, self._block = model, selected, k, block
-        # Of equally near classes the first one counts, and seen ones come first.
+        # Of equally near classes the first one wins, so seen classes come first.
         order = np.argsort(~is_seen, kind="stable")
         self._rule = rule.as_variables()
         self._classes = rule.describe(prototypes[order], is_seen[order]).as_variables()
@@ -73,24 +73,24 @@ class PrototypeClassifier:
         self._class_names = tf.Variable(names, trainable=False, name="class_names")
 
     def classify(self, image_features: tf.Tensor) -> Answer:
-        """The k best of the stored classes for each of B images."""
+        """The k nearest stored classes of each of B images."""
         alpha = tf.fill([tf.shape(image_features)[0]], self._selected.alpha)
         return self.classify_with_alpha(image_features, alpha)
 
     def classify_with_alpha(self, image_features: tf.Tensor, alpha: tf.Tensor) -> Answer:
-        """The same with an alpha of its own, float32 [B], for each image."""
+        """Like `classify`, with an alpha for each image, float32 [B]."""
         images = self._rule.look_at(embed_images(self._model, image_features))
         return self._answer(self._among_stored(images, alpha), self._class_names)
 
     def classify_with_new_classes(
         self, image_features: tf.Tensor, sentences: tf.Tensor, class_names: tf.Tensor
     ) -> Answer:
-        """The stored classes and new ones, each made of the sentences that carry its name.
+        """The k nearest of the stored classes and the new classes of the request.
 
         Args:
           image_features: float32 [B, D].
           sentences: string [S].
-          class_names: string [S], the class that each sentence describes.
+          class_names: string [S], the new class that each sentence describes.
         """
         images = embed_images(self._model, image_features)
         alpha = tf.fill([tf.shape(images)[0]], self._selected.alpha)
@@ -121,7 +121,7 @@ class PrototypeClassifier:
         check = tf.debugging.assert_equal(
             tf.size(sentences), tf.size(class_names), "one class name is needed for each sentence"
         )
-        with tf.control_dependencies([check]):  # before what would fail with another message
+        with tf.control_dependencies([check]):  # checked first, for a clear message
             class_names = tf.identity(class_names)
         names, rows, counts = tf.unique_with_counts(class_names)
         embedded = embed_texts(self._model, sentences)
@@ -130,7 +130,7 @@ class PrototypeClassifier:
     def classify_with_prototypes(
         self, image_features: tf.Tensor, prototypes: tf.Tensor, class_names: tf.Tensor
     ) -> Answer:
-        """Only the classes that come with the request: prototypes [N, E], class_names [N]."""
+        """The k nearest of the request's own classes: prototypes [N, E], class_names [N]."""
         check = tf.debugging.assert_equal(
             tf.shape(prototypes)[0], tf.size(class_names), "one name is needed for each prototype"
         )
@@ -163,11 +163,11 @@ class PrototypeClassifier:
         return add_candidates(found, distances, first_row, self._k, self._selected.temperature)
 
     def _answer(self, found: Nearest, class_names: tf.Tensor) -> Answer:
-        """What was found among N classes, with their names, string [N].
+        """The answer of a search among N classes with these names, string [N].
 
         Returns:
           class_name, distance, probability: [B, k], nearest first, k at most N; accepted: bool
-          [B], whether the nearest one is near enough to be believed.
+          [B], true if the nearest class is within the rejection threshold.
         """
         distances = tf.debugging.check_numerics(found.distances, "alpha is too large")
         logits = (distances[:, :1] - distances) / self._selected.temperature
@@ -181,7 +181,7 @@ class PrototypeClassifier:
 
 
 class Gallery:
-    """Captions and images of a split, to be found by an image or by a sentence."""
+    """Retrieval of the captions and images of a split."""
 
     def __init__(
         self,

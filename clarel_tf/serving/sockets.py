@@ -1,4 +1,4 @@
-"""Sockets whose every operation gets only the time that is left of a call."""
+"""Sockets that respect the deadline of a call in every operation."""
 
 import io
 import queue
@@ -15,7 +15,7 @@ _BLOCK = 1 << 16
 
 
 class TimedSocket:
-    """What `http.client` needs of a socket, with a deadline for every operation."""
+    """The socket interface that `http.client` needs, with a deadline for every operation."""
 
     def __init__(self, sock: socket.socket):
         self._sock = sock
@@ -44,11 +44,11 @@ class TimedSocket:
 
 
 class _Receiver(io.RawIOBase):
-    """Reads one answer from a socket, with bounds on its time and on its bytes."""
+    """Reads one answer from a socket, with limits on time and bytes."""
 
     def __init__(self, sock: socket.socket, deadline: Deadline):
         self._sock, self._deadline = sock, deadline
-        self._bytes_left = 2 * MAX_ANSWER_BYTES  # with heads and the sizes of chunks
+        self._bytes_left = 2 * MAX_ANSWER_BYTES  # includes heads and chunk sizes
 
     def readable(self) -> bool:
         return True
@@ -65,9 +65,9 @@ class _Receiver(io.RawIOBase):
 def open_socket(
     host: str, port: int, tls: ssl.SSLContext | None, deadline: Deadline
 ) -> socket.socket:
-    """A connected socket, after the TLS handshake if there is a context for it.
+    """A connected socket, after the TLS handshake if there is a TLS context.
 
-    Each address of the host gets an equal part of the time that is left when its turn comes.
+    The time left is shared equally among the addresses of the host that are still to be tried.
     """
     addresses = _look_up(host, port, deadline)
     for number, (family, kind, protocol, _, address) in enumerate(addresses):
@@ -79,10 +79,10 @@ def open_socket(
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if tls is None:
                 return sock
-            sock.settimeout(deadline.left())  # which is for the whole handshake
+            sock.settimeout(deadline.left())  # limits the whole handshake
             return tls.wrap_socket(sock, server_hostname=host)
         except BaseException as error:
-            if sock is not None:  # a machine may have no sockets of this family
+            if sock is not None:  # the machine may not support this address family
                 sock.close()
             is_last = number + 1 == len(addresses)
             if is_last or not isinstance(error, OSError) or isinstance(error, ssl.SSLError):
@@ -91,7 +91,7 @@ def open_socket(
 
 
 def _look_up(host: str, port: int, deadline: Deadline) -> list[tuple]:
-    """The addresses of a host; in a thread, because looking up knows no time-out."""
+    """The addresses of a host; looked up in a thread, because the lookup has no time limit."""
     found: queue.SimpleQueue[list[tuple] | Exception] = queue.SimpleQueue()
 
     def look_up() -> None:
@@ -111,5 +111,5 @@ def _look_up(host: str, port: int, deadline: Deadline) -> list[tuple]:
 
 
 def answer_too_large() -> TooLarge:
-    """The error of an answer beyond the bound."""
+    """The error for an answer beyond the size limit."""
     return TooLarge(f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB")

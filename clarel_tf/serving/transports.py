@@ -1,6 +1,6 @@
-"""Ways to send a request to a model server, REST and gRPC.
+"""REST and gRPC transports to a model server.
 
-Whatever the server answers, what comes out is arrays or a ServingError, before the deadline.
+A transport returns arrays or raises ServingError, before the deadline, whatever the server sends.
 """
 
 import json
@@ -28,14 +28,14 @@ from clarel_tf.serving.http_exchange import HttpAnswer, HttpExchange
 from clarel_tf.serving.parts import Inputs
 from clarel_tf.storage import files
 
-_LONGEST_MESSAGE = 2_000  # characters of a server's own words
+_LONGEST_MESSAGE = 2_000  # characters of a server's message
 
 
 class Transport(Protocol):
-    """A way to send one request.
+    """The interface of a transport, which sends one request.
 
     Attributes:
-      number_bytes: what a number takes in a request, at most.
+      number_bytes: maximal bytes of a number in a request.
     """
 
     number_bytes: int
@@ -76,14 +76,14 @@ class RestTransport:
 
 
 def _check_status(answer: HttpAnswer) -> None:
-    """Raises the kind of ServingError that an answer other than 200 stands for."""
+    """Raises the ServingError for an HTTP status other than 200."""
     if answer.status == 200:
         return
     message = f"{answer.status} {_message_of(answer)}"[:_LONGEST_MESSAGE]
     if 300 <= answer.status < 400:
         target = printable(answer.location or "an unknown place")[:200]
         raise ServingError(
-            f"the server sends us on to {target}, which is not followed ({answer.status}); "
+            f"the server redirects to {target}, which is not followed ({answer.status}); "
             "if you trust it, give that address"
         )
     kind = {413: TooLarge, 503: Unavailable}.get(answer.status, ServingError)
@@ -91,7 +91,7 @@ def _check_status(answer: HttpAnswer) -> None:
 
 
 def _message_of(answer: HttpAnswer) -> str:
-    """The server's own words about an error, or the words that HTTP has for it."""
+    """The server's error message, or the standard HTTP text."""
     try:
         found = json.loads(answer.body) if len(answer.body) < 100_000 else None
     except (ValueError, RecursionError):
@@ -109,9 +109,9 @@ class GrpcTransport:
         milliseconds = int(1000 * FIRST_WAIT)
         options = [
             ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
-            ("grpc.enable_http_proxy", 0),  # as with REST, nobody stands between
-            ("grpc.enable_retries", 0),  # ours are counted
-            # Without these, all tries would see the failure of the first one.
+            ("grpc.enable_http_proxy", 0),  # no proxy, as with REST
+            ("grpc.enable_retries", 0),  # we count the retries
+            # Without these, all retries would get the failure of the first call.
             ("grpc.initial_reconnect_backoff_ms", milliseconds),
             ("grpc.max_reconnect_backoff_ms", 10 * milliseconds),
         ]
@@ -165,7 +165,7 @@ def _request(model: str, signature: str, inputs: Inputs) -> predict_pb2.PredictR
 
 
 def _certificates(server: Server) -> bytes | None:
-    """What is in `ca_file`, or None for the certificates that gRPC brings along."""
+    """The contents of `ca_file`, or None for the certificates that come with gRPC."""
     if server.ca_file is None:
         return None
     return files.read_regular(server.ca_file)

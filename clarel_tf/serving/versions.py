@@ -1,4 +1,4 @@
-"""The versions in an export folder: which there are, whether they are intact, and loading one."""
+"""The versions in an export folder: listing, publishing, checking and loading."""
 
 import os
 import re
@@ -9,9 +9,9 @@ from typing import Any
 from clarel_tf.errors import ClarelError, brief
 from clarel_tf.storage import checksums, ownership
 
-# The order in which a new version appears: the classifier last, which needs none of the others.
+# The order in which a new version appears. The classifier is last; it does not need the others.
 MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
-# The signature of an embedder whose answers say which export they are of.
+# The signature of an embedder that returns the id of its export.
 EMBED_WITH_ID = "embed_with_id"
 _OWN_NAMES = re.compile(
     rf"{'|'.join(MODELS)}|models\.config|SERVING\.md|checksums\.json|\.lock|\.staging|"
@@ -20,7 +20,7 @@ _OWN_NAMES = re.compile(
 
 
 def versions_of(export_dir: Path, model: str) -> set[int]:
-    """The versions that a server can load: folders with a number for a name and a model inside."""
+    """The versions that a server can load: folders named by a number, with a model inside."""
     return {
         number
         for number, path in _numbered(export_dir / model)
@@ -29,9 +29,9 @@ def versions_of(export_dir: Path, model: str) -> set[int]:
 
 
 def next_version(export_dir: Path) -> int:
-    """One more than any version that there is, or was.
+    """One more than the highest version that exists or existed.
 
-    A number is never used again: a server that has loaded it would not look at it any more.
+    A number is never reused: a server that has loaded a version does not look at it again.
     """
     used = [number for model in MODELS for number, _ in _numbered(export_dir / model)]
     last = ownership.read_mark(export_dir).get("last_version")
@@ -41,8 +41,8 @@ def next_version(export_dir: Path) -> int:
 def newest_version(export_dir: Path, model: str) -> int:
     """The newest version of `model` that the other models have too.
 
-    An export that is killed between two of its three renames leaves a version of some models, and
-    embeddings of different versions do not belong together.
+    An export that is killed between two of its three renames leaves a version that only some models
+    have, and embeddings of different versions cannot be compared.
     """
     shared = versions_of(export_dir, model)
     for other in MODELS:
@@ -54,7 +54,7 @@ def newest_version(export_dir: Path, model: str) -> int:
 
 
 def publish(staging: Path, export_dir: Path, version: int) -> None:
-    """Renames the three models in `staging` into place as one version, all of them or none."""
+    """Renames the three models in `staging` into place as one version, all or none."""
     ownership.write_mark(export_dir, "export", last_version=version)
     moved: list[str] = []
     try:
@@ -69,9 +69,9 @@ def publish(staging: Path, export_dir: Path, version: int) -> None:
 
 
 def put_aside_incomplete(export_dir: Path) -> None:
-    """Takes versions out of a server's sight that only some of the models have.
+    """Renames versions that only some models have, so that no server loads them.
 
-    A killed export leaves them. Those below a complete version do no harm.
+    A killed export leaves them. Those older than a complete version do no harm.
     """
     present = [model for model in MODELS if (export_dir / model).is_dir()]
     by_model = {model: versions_of(export_dir, model) for model in present}
@@ -87,11 +87,11 @@ def put_aside_incomplete(export_dir: Path) -> None:
 
 
 def check_model_folders(export_dir: Path) -> None:
-    """Refuses model folders that a version cannot be renamed into."""
+    """Raises ClarelError if a version cannot be renamed into a model folder."""
     for model in MODELS:
         folder = export_dir / model
         if os.path.lexists(folder) and not folder.is_dir():
-            raise ClarelError(f"{folder} is not a folder; move it away, versions go there")
+            raise ClarelError(f"{folder} is not a folder; move it away, because versions go there")
         if folder.is_dir() and folder.stat().st_dev != export_dir.stat().st_dev:
             raise ClarelError(
                 f"{folder} is on another disk than {export_dir}, so the three models cannot appear "
@@ -100,7 +100,7 @@ def check_model_folders(export_dir: Path) -> None:
 
 
 def is_older_export(folder: Path) -> bool:
-    """True for an export made before there were marks, with nothing else beside it."""
+    """True for an export by a version without marks, with no other files beside it."""
     has_checksums = any(
         checksums_path(folder / model / str(version)).is_file()
         for model in MODELS
@@ -110,29 +110,29 @@ def is_older_export(folder: Path) -> bool:
 
 
 def checksums_path(version: Path) -> Path:
-    """Where a version has the checksums of its files: a folder that no loader looks into."""
+    """The checksum file of a version, in a folder that loaders ignore."""
     return version / "assets.extra" / checksums.MANIFEST
 
 
 def load_version(export_dir: Path, model: str, version: int | None = None) -> Any:
-    """A SavedModel of `model`, compared with its checksums; the newest if no version is given."""
+    """The SavedModel of `model`, checked against its checksums; by default the newest version."""
     import tensorflow as tf
 
     if version is not None and version not in versions_of(export_dir, model):
         raise ClarelError(f"{export_dir} has no version {version} of {model}")
     number = newest_version(export_dir, model) if version is None else version
     path = export_dir / model / str(number)
-    remedy = "delete this version and export again, or put back a copy"
+    remedy = "delete this version and export again, or restore a copy"
     try:
         checksums.check_tree(path, checksums_path(path), remedy)
         return tf.saved_model.load(str(path))
     except ClarelError:
         raise
-    except Exception as error:  # TensorFlow and protobuf have no common list of what damage raises
+    except Exception as error:  # TensorFlow and protobuf raise many kinds of exceptions on damage
         raise ClarelError(f"{path} cannot be loaded ({brief(error)}); {remedy}") from error
 
 
 def _numbered(folder: Path) -> list[tuple[int, Path]]:
-    """Whatever has a number for a name in the folder of a model."""
+    """Everything in the folder of a model that is named by a number."""
     names = ((path.name, path) for path in folder.glob("*"))
     return [(int(name), path) for name, path in names if name.isascii() and name.isdigit()]

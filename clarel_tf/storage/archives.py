@@ -1,8 +1,7 @@
 """Reads members of public archives in place, or of the folders they unpack to; extracts nothing.
 
-Archives are untrusted: a member that climbs out of its folder, or that is larger than anything the
-public files hold, is refused by name, and nothing is ever written to disk. What a small file can
-expand to is bounded as well.
+Archives are untrusted. A member is refused by name if its path leaves the folder or if it is larger
+than any member of the public files. Nothing is written to disk, and the expanded size is bounded.
 """
 
 import gzip
@@ -25,8 +24,8 @@ class ZipMember(NamedTuple):
     """One member of a zip archive.
 
     Attributes:
-      contents: all of it.
-      compressed: how many bytes it takes in the archive.
+      contents: the uncompressed bytes.
+      compressed: its size in the archive, in bytes.
     """
 
     contents: bytes
@@ -34,7 +33,7 @@ class ZipMember(NamedTuple):
 
 
 def read_zip_member(archive: Path, member: str) -> ZipMember:
-    """Reads one member of a zip archive, and compares its checksum."""
+    """Reads one member of a zip archive and verifies its checksum."""
     try:
         with files.open_regular(archive) as file, zipfile.ZipFile(file) as opened:
             check_claims(opened, archive, file.seek(0, os.SEEK_END))
@@ -47,7 +46,7 @@ def read_zip_member(archive: Path, member: str) -> ZipMember:
         raise ClarelError(f"{archive} has no member {member}; is it the public file?") from error
     except ClarelError:
         raise
-    except Exception as error:  # zipfile has no list of what damage raises
+    except Exception as error:  # zipfile raises many kinds of exceptions on damage
         raise ClarelError(_damaged(archive, error)) from error
 
 
@@ -63,7 +62,7 @@ def iterate_texts(source: Path, folder: str) -> Iterator[tuple[str, bytes]]:
         yield from texts(source, folder)
     except ClarelError:
         raise
-    except Exception as error:  # neither has gzip
+    except Exception as error:  # gzip raises many kinds of exceptions on damage, too
         raise ClarelError(_damaged(source, error)) from error
 
 
@@ -97,7 +96,7 @@ def _texts_of_archive(source: Path, folder: str) -> Iterator[tuple[str, bytes]]:
 def _refuse_climbing(archive: Path, name: str) -> None:
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts:
-        raise ClarelError(f"{archive}: member {name!r} climbs out of the archive; refused")
+        raise ClarelError(f"{archive}: member {name!r} has a path outside the archive; refused")
 
 
 def _damaged(archive: Path, error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Reads named arrays from `.mat` and `.npz` files that somebody else made, and checks features."""
+"""Reads named arrays from untrusted `.mat` and `.npz` files, and checks image features."""
 
 import os
 import zipfile
@@ -20,12 +20,12 @@ def read_mat(
     name: str | Path | None = None,
     compressed: int | None = None,
 ) -> dict[str, np.ndarray]:
-    """Those of the `wanted` variables that a MATLAB file (version 5 to 7.2) has.
+    """The `wanted` variables that a MATLAB file (version 5 to 7.2) contains, by name.
 
     Args:
       source: the file, as a path or its contents.
       name: what to call it in messages.
-      compressed: its size on disk, if it was compressed once more.
+      compressed: its size on disk, if the file itself came out of an archive.
     """
     shown = str(name or source)
     most = 0
@@ -52,7 +52,7 @@ def _read_whole(path: Path) -> bytes:
 
 
 def read_npz(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
-    """Those of the `wanted` arrays that a `.npz` file has; pickled ones are refused."""
+    """The `wanted` arrays that an `.npz` file contains, by name; pickled arrays are refused."""
     try:
         with files.open_regular(path) as file, zipfile.ZipFile(file) as archive:
             check_claims(archive, path, file.seek(0, os.SEEK_END))
@@ -66,7 +66,7 @@ def read_npz(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
         raise ClarelError(f"cannot read {path}: no such file") from error
     except ClarelError:
         raise
-    except Exception as error:  # NumPy and zipfile have no list of what damage raises
+    except Exception as error:  # NumPy and zipfile raise many kinds of exceptions on damage
         if "allow_pickle" in str(error):
             raise ClarelError(
                 f"{path} holds an array of Python objects, which is not read; save rows of one "
@@ -76,13 +76,13 @@ def read_npz(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> np.ndarray:
-    """One array of a `.npz` file; its checksum is compared."""
+    """Reads one array of an `.npz` file and verifies its checksum."""
     with open_member(archive, member, path) as stream:
         array = np.lib.format.read_array(stream, allow_pickle=False)
         if stream.read(1):
-            raise ValueError(f"{member.filename} goes on behind its array")
+            raise ValueError(f"{member.filename} has data after its array")
     if array.size and not array.dtype.itemsize:
-        raise ValueError(f"{member.filename} claims {array.size} values of no size")
+        raise ValueError(f"{member.filename} claims {array.size} values of zero size")
     return array
 
 

@@ -1,9 +1,9 @@
-"""Checksums of the files of a run and of an export, so that a flipped byte does not go unnoticed.
+"""Checksums of the files of a run and of an export; they detect accidental damage.
 
-`checksums.json` in a folder has the SHA-256 of each file that was written through here. It is
-written before the file itself appears, and meanwhile allows the old contents as well as the new: a
-process that is killed between the two leaves nothing that looks like damage. They tell accidents,
-not forgeries: who can change a file can change its checksum too.
+`checksums.json` in a folder holds the SHA-256 of each file that this module wrote. It is written
+before the file is renamed into place and accepts the old and the new contents until then, so a kill
+between the two steps does not look like damage. Checksums do not detect forgery: an attacker who
+can change a file can change its checksum too.
 """
 
 import contextlib
@@ -20,37 +20,37 @@ MANIFEST = "checksums.json"
 
 @contextlib.contextmanager
 def written_aside(path: Path) -> Iterator[Path]:
-    """As `files.written_aside`, and notes the checksum of what was written."""
+    """Like `files.written_aside`; also records the checksum."""
     with files.written_aside(path) as temporary:
         yield temporary
         _note(Path(path), files.sha256(temporary))
 
 
 def write_text(path: Path, text: str) -> None:
-    """As `files.write_text`, and notes the checksum."""
+    """Like `files.write_text`; also records the checksum."""
     with written_aside(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """As `files.write_json`, and notes the checksum."""
+    """Like `files.write_json`; also records the checksum."""
     write_text(path, files.json_text(value))
 
 
 def read_json(path: Path, remedy: str) -> Any:
-    """As `files.read_json`, and compares the checksum."""
+    """Like `files.read_json`; also verifies the checksum."""
     value = files.read_json(path)
     check(path, remedy)
     return value
 
 
 def is_noted(path: Path) -> bool:
-    """True for a file whose checksum was noted when it was written."""
+    """True if a checksum is recorded for the file."""
     return Path(path).name in _read(Path(path).parent)
 
 
 def is_intact(path: Path) -> bool:
-    """Whether a file is as it was written; one that was written without a checksum is."""
+    """True if the file matches its recorded checksum, or has none."""
     noted = _read(Path(path).parent).get(Path(path).name)
     try:
         return noted is None or files.sha256(path) in noted
@@ -59,10 +59,10 @@ def is_intact(path: Path) -> bool:
 
 
 def check(path: Path, remedy: str) -> None:
-    """Refuses a file that is not as it was written.
+    """Raises ClarelError if the file does not match its recorded checksum.
 
     Args:
-      remedy: what the user can do about it.
+      remedy: what the user can do about it, for the message.
     """
     if not is_intact(path):
         raise ClarelError(
@@ -72,7 +72,7 @@ def check(path: Path, remedy: str) -> None:
 
 
 def write_tree(folder: Path, manifest: Path) -> None:
-    """Notes every file below `folder` in `manifest`, which is below it too, and flushes them."""
+    """Flushes every file below `folder` and records its checksum in `manifest`, also below it."""
     sums = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and path != manifest):
         sums[path.relative_to(folder).as_posix()] = [files.sha256(path)]
@@ -82,9 +82,9 @@ def write_tree(folder: Path, manifest: Path) -> None:
 
 
 def check_tree(folder: Path, manifest: Path, remedy: str) -> None:
-    """Refuses a folder in which a file of `manifest` is missing or not as it was written."""
+    """Raises ClarelError if a file of `manifest` is missing or does not match its checksum."""
     if not manifest.exists():
-        return  # made before there were checksums
+        return  # written by a version without checksums
     for name, noted in _read(manifest.parent, manifest.name).items():
         path = folder / name
         if not path.is_file():
@@ -97,7 +97,7 @@ def check_tree(folder: Path, manifest: Path, remedy: str) -> None:
 
 def _note(path: Path, new: str) -> None:
     sums = _read(path.parent)
-    # What is there now may still be there when this process is killed.
+    # Keep the checksum of the present contents: a kill may leave them in place.
     present = {files.sha256(path)} if path.exists() else set()
     sums[path.name] = [*present.intersection(sums.get(path.name, ())), new]
     files.write_json(path.parent / MANIFEST, sums)
@@ -110,6 +110,6 @@ def _read(folder: Path, name: str = MANIFEST) -> dict[str, list[str]]:
     sums = files.read_json(path)
     if not isinstance(sums, dict) or not all(isinstance(noted, list) for noted in sums.values()):
         raise ClarelError(
-            f"{path} is damaged; delete it, and the files beside it are believed as they are"
+            f"{path} is damaged; delete it, and the files beside it are used without a check"
         )
     return sums

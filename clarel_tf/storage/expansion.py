@@ -1,4 +1,4 @@
-"""How much a compressed file may expand to, and readers that stop there.
+"""Limits on the expanded size of compressed files, and readers that enforce them.
 
 A deflated file of 1 MB can expand to 1 GB. The files that this project reads do not: the captions
 of CUB expand 9-fold, its features 2-fold, GloVe vectors 3-fold. So a file may expand to a hundred
@@ -14,18 +14,18 @@ from clarel_tf.errors import ClarelError
 
 FACTOR = 100
 FACTOR_OF_VECTORS = 50
-MAX_BYTES = 8 << 30  # of anything; the largest public feature file has a few hundred megabytes
+MAX_BYTES = 8 << 30  # for any file; the largest public feature file has a few hundred megabytes
 _BASE = 16 << 20
 _PIECE = 1 << 20
 
 
 def most_bytes(compressed: int, factor: int = FACTOR) -> int:
-    """How many bytes a file of `compressed` bytes may expand to."""
+    """The largest size, in bytes, that a file of `compressed` bytes may expand to."""
     return min(MAX_BYTES, _BASE + factor * compressed)
 
 
 def too_large(name: str | Path, most: int) -> ClarelError:
-    """The refusal of a file that expands to more than `most` bytes."""
+    """The error for a file that expands to more than `most` bytes."""
     return ClarelError(
         f"{name} expands to more than {most} bytes, which no real file of its size does; refused. "
         "If you made it yourself, save it without compression"
@@ -33,7 +33,7 @@ def too_large(name: str | Path, most: int) -> ClarelError:
 
 
 class BoundedReader(io.RawIOBase):
-    """A stream for reading that refuses to give more than `most` bytes, or many at once."""
+    """A readable stream that raises after `most` bytes and reads in small pieces."""
 
     def __init__(self, stream: IO[bytes] | io.BufferedIOBase, name: str | Path, most: int):
         self._stream, self._name, self._most, self._left = stream, name, most, most
@@ -55,9 +55,9 @@ class BoundedReader(io.RawIOBase):
 
 
 def check_claims(archive: zipfile.ZipFile, name: str | Path, size: int) -> None:
-    """Refuses a zip file of `size` bytes whose members claim to expand to too much.
+    """Raises if the members of a zip file of `size` bytes claim to expand beyond the limit.
 
-    Only stored and deflated members are let through: Python reads other kinds without a bound.
+    Only stored and deflated members are accepted: Python reads other kinds without a bound.
     """
     most = most_bytes(size)
     if sum(member.file_size for member in archive.infolist()) > most:
@@ -71,7 +71,7 @@ def check_claims(archive: zipfile.ZipFile, name: str | Path, size: int) -> None:
 
 
 def open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str | Path) -> BinaryIO:
-    """Opens a member for reading in small pieces, so that it gives what it claims and no more."""
-    # Read at once, a member that claims less than it has would be expanded before it is cut.
+    """Opens a member for reading in small pieces, limited to the size that it claims."""
+    # A single read would expand a member completely before cutting it to the claimed size.
     bounded = BoundedReader(archive.open(member), name, member.file_size)
     return io.BufferedReader(bounded, _PIECE)

@@ -1,4 +1,4 @@
-"""Writes files so that a killed process leaves the old one or the new one; reads regular files."""
+"""Writes files atomically (temporary file, then rename); reads regular files only."""
 
 import contextlib
 import errno
@@ -23,7 +23,7 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-# What a disk can have against a write. TensorFlow gives the words alone, in errors of its own.
+# Errors of a disk. TensorFlow raises its own exceptions and repeats only the text.
 _DISK_TROUBLE = tuple(
     os.strerror(code)
     for code in (
@@ -35,10 +35,10 @@ _DISK_TROUBLE = tuple(
 
 @contextlib.contextmanager
 def written_aside(path: Path) -> Iterator[Path]:
-    """Yields a temporary path beside `path`, which on success is flushed and renamed to `path`.
+    """Yields a temporary path beside `path`; on success the file is flushed and renamed to `path`.
 
-    The temporary name starts with a dot and ends like `path`, so that writers which look at the
-    suffix (`.npz`, `.keras`) behave, and a name left by a killed process is easy to recognise.
+    The temporary name starts with a dot, so that leftovers of a killed process are recognised, and
+    has the suffix of `path`, which some writers look at (`.npz`, `.keras`).
     """
     path = Path(path)
     temporary = path.with_name(f".{os.getpid()}.partial.{path.name}")
@@ -70,10 +70,11 @@ def write_json(path: Path, value: Any) -> None:
 def open_regular(path: str | Path) -> BinaryIO:
     """Opens a file for reading bytes; folders, pipes, sockets and devices are refused by name.
 
-    A pipe would wait for ever, a device may never end. OSError where the file cannot be opened.
+    Reading a pipe can block for ever, and a device may never end. Raises OSError if the file cannot
+    be opened.
 
     Args:
-      path: may be on a remote file system (a path of TFDS with "://"), which is not looked at.
+      path: a path with "://" is on a remote file system (TFDS) and is not checked.
     """
     if not isinstance(path, str) and "://" in os.fspath(path):
         return path.open("rb")
@@ -94,7 +95,7 @@ def read_regular(path: str | Path) -> bytes:
 
 
 def read_json(path: Path) -> Any:
-    """Reads a JSON file, naming the file when it is not one."""
+    """The contents of a JSON file; ClarelError names the file if it is not valid JSON."""
     try:
         return json.loads(read_regular(path).decode("utf-8"))
     except OSError as error:
@@ -117,30 +118,30 @@ def free_name(path: Path) -> Path:
 
 
 def is_partial(name: str) -> bool:
-    """Whether a file has a name that only `written_aside` gives."""
+    """True if the name is that of a temporary file of `written_aside`."""
     return bool(_PARTIAL.fullmatch(name))
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Deletes what a killed writer left in `folder`."""
+    """Deletes temporary files that a killed process left in `folder`."""
     for leftover in Path(folder).iterdir():
         if is_partial(leftover.name):
             leftover.unlink(missing_ok=True)
 
 
 def disk_trouble(error: BaseException) -> str | None:
-    """What the operating system had against a write, or None if the error is about other things."""
+    """The disk error behind an exception, as text, or None."""
     if isinstance(error, OSError):
         return " ".join(str(error).split())
     if type(error).__module__.startswith("tensorflow"):
         return next((words for words in _DISK_TROUBLE if words in str(error)), None)
-    # TFDS raises errors of its own because of these.
+    # TFDS wraps these errors in its own.
     return None if error.__cause__ is None else disk_trouble(error.__cause__)
 
 
 @contextlib.contextmanager
 def writing_in(folder: Path, what: str) -> Iterator[None]:
-    """Makes one message of whatever a full, read-only or foreign disk raises.
+    """Turns errors of a full or read-only disk, or missing permission, into one ClarelError.
 
     Args:
       what: the folder's role, for the message.
@@ -154,18 +155,18 @@ def writing_in(folder: Path, what: str) -> Iterator[None]:
         if trouble is None:
             raise
         raise ClarelError(
-            f"cannot write to {what} {folder}: {trouble}. What was complete is still there: make "
-            "room or give permission, and the same command goes on from it"
+            f"cannot write to {what} {folder}: {trouble}. Complete files are kept: free some space "
+            "or grant permission, then give the same command again to continue"
         ) from error
 
 
 @contextlib.contextmanager
 def only_process(folder: Path, what: str, wait: bool = False) -> Iterator[None]:
-    """Holds a lock that the operating system gives back when the process ends, however it ends.
+    """Holds a lock on a folder; the operating system releases it when the process ends.
 
     Args:
-      what: the folder's role, for the message that another process gets.
-      wait: for the other process, instead of giving up.
+      what: the folder's role, for the message in the other process.
+      wait: wait for the other process instead of raising.
     """
     with open(folder / LOCK, "a", encoding="utf-8") as handle:
         try:
@@ -189,7 +190,7 @@ def sha256(path: str | Path) -> str:
 
 
 def file_fingerprint(path: str | Path) -> str:
-    """A hash of the size, the beginning and the end of a file, which may have gigabytes."""
+    """A hash of the size, the beginning and the end of a file; fast for files of gigabytes."""
     edge = 1 << 20
     try:
         with open_regular(path) as handle:

@@ -1,9 +1,9 @@
 """Reads matrices and lists of strings from MATLAB files, version 5 to 7.2.
 
-SciPy's reader is compiled code that a damaged file can make crash the whole process; this one reads
-the little that public datasets use, and every size in the file is compared with what is there.
-Elements are read one at a time, so that a file of very many tiny ones takes no more memory than
-the file expands to.
+SciPy's reader is compiled code, and a damaged file can make it crash the process. This reader
+covers the types that public datasets use and checks every size in the file against the data. It
+reads elements one at a time, so a file of very many tiny elements takes no more memory than the
+file expands to.
 """
 
 import itertools
@@ -24,11 +24,11 @@ _DTYPES = {
 }
 _ENCODINGS = {1: "latin-1", 2: "latin-1", 4: "utf-16", _UTF8: "utf-8", 17: "utf-16"}
 _COMPLEX = 0x0800
-_MOST_CELLS = 1 << 20  # of all lists of a file
-_SMALLEST_CELL = 48  # bytes: its own head, flags, dimensions and an empty name
+_MOST_CELLS = 1 << 20  # in all lists of a file together
+_SMALLEST_CELL = 48  # bytes: head, flags, dimensions and an empty name
 _LONGEST_NAME = 1 << 10  # bytes; MATLAB allows 63
 _MOST_DIMENSIONS = 32
-_PIECE = 1 << 14  # bytes that are expanded at a time
+_PIECE = 1 << 14  # bytes expanded at a time
 
 
 class Version73Error(ValueError):
@@ -36,7 +36,7 @@ class Version73Error(ValueError):
 
 
 def read_variables(data: bytes, wanted: Collection[str], most: int) -> dict[str, np.ndarray]:
-    """Those of the `wanted` variables that a file has; ValueError where it is damaged.
+    """The `wanted` variables that a file contains, by name; ValueError if the file is damaged.
 
     Args:
       data: the contents of the file.
@@ -74,7 +74,7 @@ def _expanded(content: memoryview, order: str, most: int) -> memoryview:
     if len(head) < 8:
         raise ValueError("a variable is cut off")
     kind, size = struct.unpack(f"{order}II", head)
-    # As large as it says that it is, and with the padding behind it.
+    # As large as its head states, plus the padding behind it.
     size = 8 if kind >> 16 else -(-(8 + size) // 8) * 8
     if size > most:
         raise OverflowError
@@ -85,19 +85,19 @@ def _expanded(content: memoryview, order: str, most: int) -> memoryview:
     for start in range(_PIECE, len(content) + _PIECE, _PIECE):
         piece = inflate.decompress(source, size - at + 1)
         if len(piece) > size - at:
-            raise ValueError("a variable goes on behind its end")
+            raise ValueError("a variable has data after its end")
         expanded[at : at + len(piece)] = piece
         at += len(piece)
         if inflate.eof:
             break
         source = content[start : start + _PIECE]
-    if not inflate.eof:  # only there has zlib compared the checksum
+    if not inflate.eof:  # zlib verifies the checksum only at the end
         raise ValueError("a variable has no end")
     return memoryview(expanded)[:at]
 
 
 def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
-    """(type, contents) of the elements that stand one after the other in `data`."""
+    """Yields (type, contents) of each element in `data`."""
     at = 0
     while at < len(data):
         if len(data) - at < 8:
@@ -107,16 +107,16 @@ def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
         if kind >> 16:  # up to four bytes, packed into the head
             kind, size, start = kind & 0xFFFF, kind >> 16, at + 4
             if size > 4:
-                raise ValueError("a small element that is not small")
+                raise ValueError("a small element with a wrong size")
         if size > len(data) - start:
             raise ValueError("an element is cut off")
         yield kind, data[start : start + size]
-        # Each begins at a multiple of eight, but for what follows a compressed one.
+        # Elements start at multiples of eight bytes, except after a compressed element.
         at = start + size if kind == _COMPRESSED else -(-(start + size) // 8) * 8
 
 
 class _Head(NamedTuple):
-    """What an array says of itself: its class, shape, name, and how many bytes its parts have."""
+    """The head of an array: class, shape, name, and the number of bytes of its parts."""
 
     kind: int
     shape: tuple[int, ...]
@@ -128,7 +128,7 @@ _Parts = Iterator[tuple[int, memoryview]]
 
 
 def _read_head(data: memoryview, order: str) -> tuple[_Head, _Parts]:
-    """The head of an array, and its parts, which have not been looked at."""
+    """The head of an array, and its parts, not yet parsed."""
     elements = _elements(data, order)
     head = [content for _, content in itertools.islice(elements, 3)]
     if len(head) < 3 or len(head[0]) < 8:
@@ -170,7 +170,7 @@ def _read_cells(head: _Head, parts: _Parts, count: int, order: str) -> np.ndarra
             raise ValueError(f"a list of {count} cells has another part")
         cell, inner = _read_head(content, order)
         if cell.kind != _CHAR:
-            raise ValueError(f"{head.name!r} is a list of other things than text")
+            raise ValueError(f"{head.name!r} is a list with items that are not text")
         cells[number] = _read_text(cell, inner, order)
     if number != count - 1:
         raise ValueError(f"{number + 1} cells in a list of shape {head.shape}")
@@ -180,7 +180,7 @@ def _read_cells(head: _Head, parts: _Parts, count: int, order: str) -> np.ndarra
 def _read_text(head: _Head, parts: _Parts, order: str) -> str:
     stored, content = _only(parts, head.name)
     if stored not in _ENCODINGS or head.shape[0] > 1:
-        raise ValueError(f"{head.name!r} is text of another kind than one line")
+        raise ValueError(f"{head.name!r} is not a single line of text")
     encoding = _ENCODINGS[stored]
     encoding += {"<": "-le", ">": "-be"}[order] if encoding == "utf-16" else ""
     return bytes(content).decode(encoding)

@@ -1,7 +1,7 @@
-"""Which folders are ours: a mark in each folder that a program made, and deletion by name alone.
+"""Marks in the folders that the programs made, and deletion by file name only.
 
-A folder is ours only if it carries the mark. In such a folder nothing is deleted but files whose
-names we give, and nothing at all if something else is among them.
+A folder is ours only if it has the mark. In such a folder only files with names that the programs
+write are deleted. If the folder holds any other file, nothing is deleted.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ _SHOWN = 5  # names in a message
 def claim(
     folder: Path, kind: str, what: str, is_older: Callable[[Path], bool] | None = None
 ) -> None:
-    """Marks a folder as ours; refuses one that has anything in it and no mark.
+    """Marks a folder as ours; raises ClarelError if it is not empty and has no mark.
 
     Args:
       kind: what the folder is for, such as "run".
       what: the folder's role, for the message.
-      is_older: True for a folder that was made before there were marks.
+      is_older: tells whether a folder was made by a version without marks.
     """
     check_claim(folder, kind, what, is_older)
     if kind_of(folder) is None:
@@ -37,7 +37,7 @@ def claim(
 def make(
     folder: Path, kind: str, what: str, is_older: Callable[[Path], bool] | None = None
 ) -> None:
-    """Makes a folder, if it is not there, and claims it."""
+    """Makes a folder if it does not exist, and claims it."""
     check_claim(folder, kind, what, is_older)
     with files.writing_in(folder, what):
         folder.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def make(
 def check_claim(
     folder: Path, kind: str, what: str, is_older: Callable[[Path], bool] | None = None
 ) -> None:
-    """Refuses what `claim` refuses, and writes nothing."""
+    """Raises ClarelError where `claim` would; writes nothing."""
     if folder.exists() and not folder.is_dir():
         raise ClarelError(f"{what} {folder} is a file, not a folder")
     if not folder.exists():
@@ -70,13 +70,13 @@ def write_mark(folder: Path, kind: str, **more: Any) -> None:
     """Marks a folder as ours.
 
     Args:
-      more: what else the mark has to remember, ready for JSON.
+      more: further values to store in the mark, ready for JSON.
     """
     files.write_json(folder / MARK, {"made_by": "clarel_tf", "kind": kind, **more})
 
 
 def read_mark(folder: Path) -> dict[str, Any]:
-    """What `write_mark` wrote; empty for a folder without a mark."""
+    """The contents of a folder's mark; empty without a mark."""
     try:
         mark = files.read_json(folder / MARK)
     except ClarelError:
@@ -85,14 +85,14 @@ def read_mark(folder: Path) -> dict[str, Any]:
 
 
 def kind_of(folder: Path) -> str | None:
-    """What the mark of a folder says it is for; None if it has no mark."""
+    """The kind of folder that the mark states; None without a mark."""
     mark = read_mark(folder)
     return str(mark.get("kind")) if mark else None
 
 
 @contextlib.contextmanager
 def marked_while_used(folder: Path, kind: str) -> Iterator[None]:
-    """Marks a folder, and shows other processes that this one is at work in it."""
+    """Marks a folder, and locks the mark while the block runs."""
     write_mark(folder, kind)
     with open(folder / MARK, "rb") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -100,7 +100,7 @@ def marked_while_used(folder: Path, kind: str) -> Iterator[None]:
 
 
 def is_abandoned(folder: Path, kind: str) -> bool:
-    """True for a folder of `marked_while_used` whose process has ended."""
+    """True if the folder was marked by `marked_while_used` and that process has ended."""
     if kind_of(folder) != kind:
         return False
     try:
@@ -112,18 +112,18 @@ def is_abandoned(folder: Path, kind: str) -> bool:
 
 
 def is_ours(name: str, own: re.Pattern[str]) -> bool:
-    """True for the path of a file, below the folder, that we wrote there.
+    """True if the path, relative to the folder, is that of a file that the programs write.
 
     Args:
-      own: matches the whole path of each file that belongs to this kind of folder, and that of
-        each folder that may be empty, with a slash behind it.
+      own: matches the whole path of each file that belongs to this kind of folder, and of each
+        folder that may be empty, with a slash at its end.
     """
     last = name.rpartition("/")[2]
     return bool(own.fullmatch(name)) or last in (MARK, files.LOCK) or files.is_partial(last)
 
 
 def refuse_others(folder: Path, own: re.Pattern[str], what: str) -> None:
-    """Refuses a folder in which there is anything that we did not write."""
+    """Raises ClarelError if the folder holds anything that the programs do not write."""
     others = [name for name in _paths_below(folder) if not is_ours(name, own)]
     if others:
         raise ClarelError(
@@ -133,7 +133,7 @@ def refuse_others(folder: Path, own: re.Pattern[str], what: str) -> None:
 
 
 def delete_own(folder: Path, own: re.Pattern[str], what: str, keep: Iterable[str] = ()) -> None:
-    """Deletes the files that we wrote, by name, and the folders that are empty then.
+    """Deletes the files that the programs wrote, by name, and folders that become empty.
 
     Args:
       keep: names directly in `folder` that stay.
@@ -149,9 +149,9 @@ def delete_own(folder: Path, own: re.Pattern[str], what: str, keep: Iterable[str
 
 
 def move_aside(folder: Path) -> Path:
-    """Renames a folder and leaves an empty one in its place; returns the new path.
+    """Renames a folder, puts an empty one in its place, and returns the new path.
 
-    That is `NAME.old-1`, or the first such number that is free.
+    The new name is `NAME.old-1`, or the first such number that is free.
     """
     folder = folder.resolve()
     if Path.cwd().is_relative_to(folder):
@@ -167,9 +167,9 @@ def move_aside(folder: Path) -> Path:
 
 
 def _paths_below(folder: Path) -> list[str]:
-    """Paths of files, links and empty folders (these with a slash behind), relative to `folder`.
+    """Relative paths of files, links and empty folders below `folder`; folders end in a slash.
 
-    Links are not followed, and are shown as what they are.
+    Links are not followed; they are listed as links.
     """
     found = []
     for path, folders, names in os.walk(folder):
@@ -183,7 +183,7 @@ def _paths_below(folder: Path) -> list[str]:
 
 
 def _is_of_a_killed_start(item: Path) -> bool:
-    """True for a file that can be in a folder of ours before it has its mark."""
+    """True for a file that a process killed at its start can leave in a folder without a mark."""
     if item.name == files.LOCK:
         return item.is_file() and item.stat().st_size == 0
     return files.is_partial(item.name) and item.name.endswith(MARK)

@@ -1,8 +1,8 @@
-"""Reads the members of a tar archive one after the other, and keeps none of them.
+"""Reads the members of a tar archive one at a time and keeps none in memory.
 
-Python's `tarfile` keeps every header that it has seen, and a crafted header can cost it seconds or
-hundreds of megabytes. This module needs names and contents only: one header at a time is in
-memory, and a header has at most 64 KiB.
+Python's `tarfile` keeps every header, and a crafted header can take seconds or hundreds of
+megabytes. This module reads names and contents only. It holds one header at a time, of at most
+64 KiB.
 """
 
 import tarfile
@@ -29,15 +29,15 @@ class Member(NamedTuple):
 
 
 class TarReader:
-    """Iterates over the members of a tar archive; ValueError where it is damaged."""
+    """Iterates over the members of a tar archive; ValueError if it is damaged."""
 
     def __init__(self, stream: BinaryIO):
         self._stream = stream
-        self._left = 0  # of the member's contents, with the padding behind them
+        self._left = 0  # bytes left of the member's contents and padding
 
     def __iter__(self) -> Iterator[Member]:
-        """Yields members. The contents of one can be read until the next is asked for."""
-        described: dict[str, str] = {}  # by the headers before the member's own
+        """Yields members; call `read` before the next one is requested."""
+        described: dict[str, str] = {}  # from the extended headers before the member's own
         while block := self._read_block():
             info = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
             if info.type in (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE):
@@ -52,7 +52,7 @@ class TarReader:
                 if info.type == tarfile.GNUTYPE_SPARSE or "GNU.sparse" in described:
                     raise ValueError(f"{name[:200]!r} is a sparse file")
                 size = int(described["size"]) if "size" in described else info.size
-                # The others have no contents, whatever size they state.
+                # Other kinds have no contents, even if they state a size.
                 if info.isreg() or info.type not in tarfile.SUPPORTED_TYPES:
                     self._left = _padded(size)
                 yield Member(name, info.isreg(), size)
@@ -62,7 +62,7 @@ class TarReader:
             raise ValueError("the last header describes no member")
 
     def read(self, member: Member) -> bytes:
-        """The contents of the member that was yielded last."""
+        """The contents of the last member yielded."""
         data = self._read(member.size)
         self._left -= len(data)
         return data
@@ -77,7 +77,7 @@ class TarReader:
         return block
 
     def _read_header(self, info: tarfile.TarInfo) -> bytes:
-        """The contents of a header that describes other members."""
+        """The contents of an extended header."""
         if not 0 <= info.size <= _LONGEST_HEADER:
             raise ValueError(f"a header claims {info.size} bytes")
         return self._read(_padded(info.size))[: info.size]

@@ -1,7 +1,7 @@
 """Reads word vectors: word2vec (binary or text), GloVe and fastText files, plain or gzipped.
 
-The file is read as a stream and only the vectors of wanted words are kept, so a file of three
-million words needs no more memory than the vocabulary does.
+The file is read as a stream. Only the vectors of wanted words are kept, so memory depends on the
+vocabulary, not on the size of the file.
 """
 
 import gzip
@@ -18,8 +18,8 @@ from clarel_tf.errors import ClarelError
 from clarel_tf.storage import files
 from clarel_tf.storage.expansion import FACTOR_OF_VECTORS, BoundedReader, most_bytes
 
-# Longer or wider than this means that the file is not what it seems. Without a limit a small .gz
-# file could fill the memory with one line.
+# A longer word or line, or a wider vector, means that this is no vector file. Without a limit, one
+# line of a small .gz file could fill the memory.
 _LONGEST_WORD = 4096  # bytes
 _LONGEST_LINE = 1 << 22  # bytes
 _WIDEST = 100_000  # numbers
@@ -65,7 +65,7 @@ def iterate_vectors(
         with _open(path) as stream:
             count, width, in_binary = _read_header(path, stream)
             if in_binary:
-                assert count is not None  # only a text file leaves it out
+                assert count is not None  # only text files may have no header
                 yield from _iterate_binary(path, stream, count, width, wanted)
             else:
                 yield from _iterate_text(path, stream, count, width, wanted)
@@ -76,7 +76,7 @@ def iterate_vectors(
 
 def _open(path: str | Path) -> io.BufferedReader:
     file = files.open_regular(path)
-    assert isinstance(file, io.BufferedReader)  # a file of this machine
+    assert isinstance(file, io.BufferedReader)  # a local file
     stream: io.BufferedReader | BoundedReader = file
     if file.peek(2)[:2] == b"\x1f\x8b":
         most = most_bytes(os.fstat(file.fileno()).st_size, FACTOR_OF_VECTORS)
@@ -85,12 +85,12 @@ def _open(path: str | Path) -> io.BufferedReader:
 
 
 def _read_header(path: str | Path, stream: io.BufferedReader) -> tuple[int | None, int, bool]:
-    """(count if stated, width, in binary?); leaves the stream at the first vector."""
+    """(count, if stated; width; True if binary); leaves the stream at the first vector."""
     line = stream.peek(1 << 16)[: 1 << 16].split(b"\n", 1)[0]
     fields = line.split()
     if len(fields) != 2:  # GloVe: no header
         if len(fields) < 2 or _as_vector(fields[1:]) is None:
-            raise ClarelError(f"{path} is not a word-vector file: cannot make out line 1")
+            raise ClarelError(f"{path} is not a word-vector file: cannot parse line 1")
         return None, len(fields) - 1, False
     if not all(field.isdigit() and len(field) < 16 for field in fields) or int(fields[1]) == 0:
         raise ClarelError(f"{path} is not a word-vector file: line 1 should be '<words> <width>'")
@@ -100,7 +100,7 @@ def _read_header(path: str | Path, stream: io.BufferedReader) -> tuple[int | Non
         )
     stream.readline(_LONGEST_LINE)
     count, width = int(fields[0]), int(fields[1])
-    # A text line has `width` numbers behind its word; binary floats hardly ever read as such.
+    # A text line has `width` numbers after its word; binary floats hardly ever parse as numbers.
     fields = stream.peek(1 << 16).split(b"\n", 1)[0].split()
     looks_like_text = len(fields) > 1 and _as_vector(fields[1:3]) is not None
     return count, width, not looks_like_text
@@ -123,7 +123,7 @@ def _iterate_text(
             continue
         fields = line.split()
         if len(fields) > width + 1:
-            continue  # an entry of several words, as in GloVe 840B: never one of ours
+            continue  # an entry of several words, as in GloVe 840B: no token can match it
         vector = _as_vector(fields[1:])
         if vector is None or len(fields) <= width:
             raise ClarelError(
@@ -154,14 +154,14 @@ def _iterate_binary(
             if not np.isfinite(vector).all():
                 raise ClarelError(f"word vectors {path}: vector {number} is not finite")
             yield word, vector
-    # To the end, which is where a .gz file has its checksum.
+    # Read to the end, where a .gz file has its checksum.
     while rest := stream.read(1 << 20):
         if rest.strip():
             raise ClarelError(f"word vectors {path}: more than the {count} vectors of line 1")
 
 
 def _read_word(path: str | Path, stream: BinaryIO, number: int) -> bytes:
-    """The bytes up to the next space; some writers put a newline between two entries."""
+    """The bytes up to the next space; some writers put a newline between entries."""
     word = bytearray()
     while (byte := stream.read(1)) not in (b" ", b""):
         if byte != b"\n":

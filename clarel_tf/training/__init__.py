@@ -1,4 +1,4 @@
-"""Training: which instances meet in a batch, optimisers, checkpoints, and the loop that resumes.
+"""Training: batches, batch sampler, optimisers, checkpoints, and a loop that resumes.
 
-`distributed/` has what several devices or machines need to train as one.
+`distributed/` trains on several devices or machines.
 """

@@ -1,25 +1,25 @@
-"""Which classes meet in a batch, and with how many instances each."""
+"""The batch sampler: which classes are in a batch, and with how many instances each."""
 
 import numpy as np
 import tensorflow as tf
 
-_SMALLEST = 1e-6  # of a random key, whose logarithm is taken
+_SMALLEST = 1e-6  # lower bound of a random key, because its logarithm is taken
 _BLOCK = 4096  # images at a time, so that memory does not grow with their number
 
 
 def class_balanced_keys(
     keys: tf.Tensor, labels: tf.Tensor, class_keys: tf.Tensor, per_class: int
 ) -> tf.Tensor:
-    """Keys whose largest are `per_class` instances of one class, then of the next, and so on.
+    """Keys that order instances by class: `per_class` of the first class, then of the next, ...
 
-    When all classes have given that many, each gives as many again: a batch can be filled from
-    classes that are few or small.
+    After the last class the order continues with `per_class` more of each class, so that a batch
+    can be filled from few or small classes.
 
     Args:
-      keys: float32 [N], random, in [0, 1); their order is that of the instances of a class.
+      keys: float32 [N], random, in [0, 1); they order the instances of a class.
       labels: int32 [N], in [0, C).
-      class_keys: float32 [C], random, in [0, 1); their order is that of the classes.
-      per_class: instances that a class gives at a time.
+      class_keys: float32 [C], random, in [0, 1); they order the classes.
+      per_class: instances taken from a class at a time.
 
     Returns:
       float32 [N].
@@ -34,17 +34,17 @@ def class_balanced_keys(
 
 
 def class_similarities(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """How much the mean images of C classes look alike, in standard deviations from the mean.
+    """Similarity of the mean images of C classes, in standard deviations from the mean.
 
-    The cosine of centred means of roots of the features: without the root a few large features
-    would decide (see `ImageTower`).
+    It is the cosine of centred means of the roots of the features. Without the root, a few large
+    features would dominate (see `FeatureTower`).
 
     Args:
       features: float32 [N, D].
       labels: int [N].
 
     Returns:
-      float32 [C, C], in the order of the labels; 0 where nothing can be compared.
+      float32 [C, C], in the order of the labels; 0 where no similarity is defined.
     """
     classes, rows = np.unique(labels, return_inverse=True)
     means = np.zeros((len(classes), features.shape[1]))
@@ -59,22 +59,22 @@ def class_similarities(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def prefer_similar(class_keys: tf.Tensor, preferences: tf.Tensor) -> tf.Tensor:
-    """Keys whose largest are a class drawn uniformly, and then classes that it prefers.
+    """Keys that put a uniformly drawn class first and classes similar to it next.
 
-    Classes that look alike teach more about what tells them apart than classes that nobody would
-    confuse. The class with the largest key comes first; the others follow without replacement, each
-    time with probabilities that are proportional to exp(preference).
+    Similar classes in a batch are harder negatives than classes that are easy to tell apart. The
+    class with the largest key comes first. The others are drawn without replacement, with
+    probabilities proportional to exp(preference).
 
     Args:
       class_keys: float32 [C], random, in [0, 1).
-      preferences: float32 [C, C], of the class of the row for others.
+      preferences: float32 [C, C], of the class in the row for the class in the column.
 
     Returns:
       float32 [C], in [0, 1).
     """
     count = tf.size(class_keys)
     first = tf.argmax(class_keys, output_type=tf.int32)
-    # Below the largest of them, keys are uniform; the largest logits with Gumbel noise are a draw.
+    # Below the largest key, keys are uniform. The top logits plus Gumbel noise are a random draw.
     uniform = class_keys / tf.maximum(tf.reduce_max(class_keys), _SMALLEST)
     noise = -tf.math.log(-tf.math.log(tf.clip_by_value(uniform, _SMALLEST, 1.0 - _SMALLEST)))
     logits = tf.where(tf.range(count) == first, np.inf, noise + tf.gather(preferences, first))

@@ -1,7 +1,7 @@
-"""From a split in memory to batches: tokenised once, drawn at random, a function of the step.
+"""Random training batches of a split, as a function of seed and step.
 
-Batch number s depends on the seed and on s alone, so a run that resumes at step s sees exactly the
-batches that an unbroken one would have seen, and nothing about the input has to be saved.
+Batch number s depends only on the seed and on s. So a run that resumes at step s sees the same
+batches as an uninterrupted run, and no state of the input pipeline has to be saved.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ from clarel_tf.training.batch_sampler import class_balanced_keys, class_similari
 def captions_by_instance(
     captions: TokenizedCaptions, instances: int, padding_id: int
 ) -> np.ndarray:
-    """int32 [N, K, T], K the largest number of captions; rows of padding where there are fewer."""
+    """Token ids, int32 [N, K, T], with K the largest number of captions; others are padded."""
     counts = np.bincount(captions.instance, minlength=instances)
     first = np.cumsum(counts) - counts
     position = np.arange(len(captions.instance)) - first[captions.instance]
@@ -49,10 +49,10 @@ def training_batches(
     Args:
       instances_per_class: draw classes uniformly instead, each with this many instances
         (`class_balanced_keys`); 0 draws instances.
-      similar_classes: how much the classes of a batch are to look alike (`prefer_similar`).
+      similar_classes: how strongly similar classes are preferred (`prefer_similar`).
       word_dropout: each word of the batch becomes the unknown word with this probability.
       classes: the labels of the training classes, sorted; a batch's label is an index into it.
-      text_tower: tokenises the captions, and says what padding and an unknown word are.
+      text_tower: tokenises the captions and defines the ids of padding and of unknown words.
     """
     if batch_size > len(split):
         raise ClarelError(
@@ -77,7 +77,7 @@ def training_batches(
 
     def draw(step: tf.Tensor) -> dict[str, tf.Tensor]:
         seeds = tf.stack([tf.constant(seed, tf.int64), step])
-        # The largest of random keys: a uniform draw without replacement.
+        # The largest random keys: a uniform draw without replacement.
         keys = tf.random.stateless_uniform([len(split)], seeds)
         if instances_per_class:
             class_keys = tf.random.stateless_uniform([len(classes)], -seeds - 1)

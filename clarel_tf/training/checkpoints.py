@@ -1,7 +1,7 @@
-"""Checkpoints: every variable of a model and its optimiser in one `.npz` file for each saved step.
+"""Checkpoints: all variables of a model and its optimiser, in one `.npz` file per saved step.
 
-A zip archive carries a checksum for each array, so damage is noticed when it is read, and one file
-that is renamed into place is there as a whole or not at all. No pickled object is read or written.
+A zip archive has a checksum for each array, so damage is detected on reading. The file is renamed
+into place, so it is complete or absent. No pickled object is read or written.
 """
 
 import re
@@ -21,7 +21,7 @@ NOT_FINITE_ADVICE = (
 
 
 class CheckpointFolder:
-    """The checkpoints of one training phase; the newest `keep` of them are kept."""
+    """The checkpoints of one training phase; only the newest `keep` are kept."""
 
     def __init__(self, folder: Path, keep: int = 2):
         self.folder, self.keep = Path(folder), keep
@@ -29,10 +29,10 @@ class CheckpointFolder:
         files.remove_partial_files(self.folder)
 
     def save(self, model: keras.Model, step: int) -> None:
-        """Writes the state after `step` steps; one that is not finite is refused."""
+        """Writes the state after `step` steps; ClarelError if a value is not finite."""
         values = {name: v.numpy() for name, v in _variables(model).items()}
         for name, value in values.items():
-            # The gradient of a finite loss can be NaN: the next loss would show it, too late.
+            # The gradient of a finite loss can be NaN, which only the next loss would show.
             if value.dtype.kind == "f" and not np.isfinite(value).all():
                 raise ClarelError(
                     f"{name} became NaN or infinite at or before step {step}; {NOT_FINITE_ADVICE}"
@@ -43,10 +43,10 @@ class CheckpointFolder:
             self._path(old_step).unlink()
 
     def restore_latest(self, model: keras.Model) -> tuple[int, list[str]]:
-        """Sets the model to the newest checkpoint that can be read.
+        """Restores the model from the newest readable checkpoint.
 
         Returns:
-          (its step, or 0 if there is none; a message for each checkpoint that was passed over).
+          (its step, or 0 without a checkpoint; a message for each damaged checkpoint).
         """
         complaints: list[str] = []
         for step in reversed(self.steps()):
@@ -55,15 +55,13 @@ class CheckpointFolder:
                 return step, complaints
             except PermissionError as error:
                 raise ClarelError(f"cannot read {self._path(step)}: {error.strerror}") from error
-            except Exception as error:  # zipfile and NumPy have no list of what damage raises
-                complaints.append(
-                    f"checkpoint {self._path(step)} is damaged ({error}); passed over"
-                )
-                # Out of the way: it must not count as the newest when old ones are deleted.
+            except Exception as error:  # zipfile and NumPy raise many kinds of exceptions on damage
+                complaints.append(f"checkpoint {self._path(step)} is damaged ({error}); skipped")
+                # Renamed, so that it does not count as the newest when old ones are deleted.
                 aside = files.free_name(self._path(step).with_suffix(".damaged"))
                 self._path(step).rename(aside)
         if complaints:
-            complaints.append(f"{self.folder} has no other checkpoint: beginning at step 0")
+            complaints.append(f"{self.folder} has no other checkpoint: starting at step 0")
         return 0, complaints
 
     def steps(self) -> list[int]:
@@ -76,10 +74,10 @@ class CheckpointFolder:
 
 
 def _variables(model: keras.Model) -> dict[str, keras.Variable]:
-    """Weights, moving statistics, dropout seeds and optimiser state, by a stable name.
+    """Weights, moving statistics, dropout seeds and optimiser state, by stable names.
 
-    Keras numbers layers and seed generators by what else was made in the process; the position in
-    the list does not depend on that.
+    Keras names of layers and seed generators depend on what else was created in the process; the
+    position in the list does not.
     """
     variables = {}
     for owner, of_owner in (("model", model.variables), ("optimizer", model.optimizer.variables)):

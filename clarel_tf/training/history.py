@@ -1,4 +1,4 @@
-"""The tables of a training phase: losses by the step, and how good it was on validation data."""
+"""The tables of a training phase: losses by step, and the validation curve."""
 
 import csv
 import io
@@ -13,13 +13,13 @@ from clarel_tf.storage import checksums
 HISTORY_COLUMNS = ("step", "learning_rate", *METRICS, "seconds")
 # validation_curve.csv: a row for every `evaluate_every` steps.
 CURVE_COLUMNS = ("step", "zsl", "h0", "alpha", "u", "s", "h", "seconds")
-_REMEDY = "put back a copy, or delete it: the curve in the report then lacks these rows"
+_REMEDY = "restore a copy, or delete it; the curve in the report then lacks these rows"
 
 
 def write_history(
     path: Path, rows: list[dict[str, float]], columns: Sequence[str] = HISTORY_COLUMNS
 ) -> None:
-    """Writes rows with these columns as CSV."""
+    """Writes rows as CSV, with the given columns."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
@@ -29,7 +29,7 @@ def write_history(
 
 
 def read_history(path: Path) -> list[dict[str, float]]:
-    """Reads what `write_history` wrote; no file means no rows."""
+    """Reads a file written by `write_history`; no file means no rows."""
     if not path.exists():
         return []
     with open(path, newline="", encoding="utf-8") as handle:

@@ -37,18 +37,18 @@ def train(
     evaluate: Callable[[], dict[str, float]] | None = None,
     distribution: Distribution | None = None,
 ) -> None:
-    """Trains `model` on `split` for `settings.steps` steps, going on from the last checkpoint.
+    """Trains `model` on `split` for `settings.steps` steps; resumes from the last checkpoint.
 
     Args:
       model: its weights are the starting point unless `folder` has a checkpoint.
       split: the training instances.
       classes: sorted labels of the training classes, one for each output of the heads.
-      folder: gets `checkpoints/`, `history.csv`, `tensorboard/` and maybe `validation_curve.csv`.
-        None for a worker that is not the chief: it goes on where the chief does.
+      folder: receives `checkpoints/`, `history.csv`, `tensorboard/` and, with `evaluate`,
+        `validation_curve.csv`. None for a worker other than the chief, which follows the chief.
       seed: of the batches.
-      title: shown at the progress bar.
-      evaluate: called every `settings.evaluate_every` steps; gives the columns of the curve.
-      distribution: the replicas that share each batch, if there are more devices than one.
+      title: label of the progress bar.
+      evaluate: called every `settings.evaluate_every` steps; returns the columns of the curve.
+      distribution: the replicas that share each batch; None for one device.
     """
     model.compile(optimizer=make_optimizer(settings), jit_compile=False)
     model.optimizer.build(model.trainable_variables)
@@ -63,7 +63,7 @@ def train(
     if first_step >= settings.steps:
         return
     if first_step:
-        print(f"{title}: going on after step {first_step} of {settings.steps}")
+        print(f"{title}: resuming after step {first_step} of {settings.steps}")
     batches = training_batches(
         split,
         classes,
@@ -84,7 +84,7 @@ def train(
         recorders = [
             StepRecorder(folder, checkpoints, settings, first_step, title, evaluate, refresh)
         ]
-    # The whole phase is one Keras epoch; what happens in between goes by the step.
+    # The whole phase is one Keras epoch; logs and checkpoints follow the step.
     try:
         if replicated:
             replicated.fit(batches, recorders, first_step)
@@ -115,14 +115,14 @@ class StepRecorder(keras.callbacks.Callback):
         evaluate: Callable[[], dict[str, float]] | None = None,
         refresh: Callable[[], None] | None = None,
     ):
-        """`refresh`: called before the model's weights are looked at, if they live elsewhere."""
+        """`refresh`: called before the model's weights are read, if replicas hold newer ones."""
         super().__init__()
         self._history_path = folder / "history.csv"
         self._curve_path = folder / "validation_curve.csv"
         self._evaluate, self._refresh = evaluate, refresh
         self._checkpoints, self._settings = checkpoints, settings
         self._step = first_step
-        # What was recorded after the checkpoint will be recorded again.
+        # Rows after the checkpoint will be recorded again.
         self._rows, self._curve = (
             [row for row in read_history(path) if row["step"] <= first_step]
             for path in (self._history_path, self._curve_path)
@@ -134,7 +134,7 @@ class StepRecorder(keras.callbacks.Callback):
             total=settings.steps,
             initial=first_step,
             unit="step",
-            # A log file gets a line now and then instead of a moving bar.
+            # A log file gets occasional lines instead of a moving bar.
             mininterval=0.2 if sys.stderr.isatty() else 10.0,
         )
 
@@ -143,7 +143,7 @@ class StepRecorder(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._step += 1
-        # Every step: a mean over many would name the wrong one. It costs some microseconds.
+        # Checked at every step, to name the right one; this takes some microseconds.
         if not np.isfinite(float(logs["loss"])):
             raise ClarelError(
                 f"the loss became {float(logs['loss'])} at step {self._step}; {NOT_FINITE_ADVICE}"
@@ -164,20 +164,20 @@ class StepRecorder(keras.callbacks.Callback):
             give_back_free_memory()
 
     def close(self) -> None:
-        """Leaves the progress bar and the event file in order, also after an error."""
+        """Closes the progress bar and the event file, also after an error."""
         self._bar.close()
         self._events.close()
 
     def _seconds(self) -> float:
-        """Time spent in training, that of the runs before a resumption with it."""
+        """Seconds of training, including those before the run was resumed."""
         return self._seconds_before + time.monotonic() - self._started
 
     def _look_at_validation(self) -> None:
-        assert self._evaluate is not None  # or there is nothing to look with
+        assert self._evaluate is not None  # set whenever evaluate_every is
         seconds = self._seconds()
         self._curve.append({"step": self._step, **self._evaluate(), "seconds": seconds})
         write_history(self._curve_path, self._curve, CURVE_COLUMNS)
-        # The clock measures training alone.
+        # The clock measures only training.
         self._started += self._seconds() - seconds
 
     def _record(self, values: dict[str, float]) -> None:
@@ -194,5 +194,5 @@ class StepRecorder(keras.callbacks.Callback):
             text_to_image=f"{values['image_retrieval_accuracy']:.2f}",
             refresh=False,
         )
-        # Each row holds the mean since the row before it.
+        # Each row is the mean since the previous row.
         self.model.reset_metrics()

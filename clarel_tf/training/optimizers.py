@@ -1,7 +1,7 @@
-"""Optimisers and learning-rate schedules by their settings.
+"""Optimisers and learning-rate schedules.
 
-The update of a variable is one TensorFlow operation, clipping included. Keras spells the same
-arithmetic out in a dozen passes over the memory of each variable.
+The update of a variable, with clipping, is one TensorFlow operation. Keras needs a dozen passes
+over the memory of each variable for the same arithmetic.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from clarel_tf.config import TrainingConfig
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
 class FusedSGD(keras.optimizers.SGD):
-    """SGD with momentum; each variable's gradient is clipped to `max_norm` by itself."""
+    """SGD with momentum; each variable's gradient is clipped to `max_norm` separately."""
 
     def __init__(
         self, learning_rate: Any, momentum: float = 0.0, max_norm: float = 0.0, **kwargs: Any
@@ -28,7 +28,7 @@ class FusedSGD(keras.optimizers.SGD):
         gradient = tf.convert_to_tensor(gradient)
         rate = tf.cast(learning_rate, gradient.dtype)
         if self.max_norm:
-            # The update is linear in the gradient: scaling the rate saves a pass over it.
+            # The update is linear in the gradient, so scaling the rate saves a pass over it.
             rate *= _clip_factor(gradient, self.max_norm)
         var = variable.handle
         if not self.momentum:
@@ -49,7 +49,7 @@ class FusedSGD(keras.optimizers.SGD):
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
 class FusedAdam(keras.optimizers.Adam):
-    """Adam; each variable's gradient is clipped to `max_norm` by itself."""
+    """Adam; each variable's gradient is clipped to `max_norm` separately."""
 
     def __init__(self, learning_rate: Any, max_norm: float = 0.0, **kwargs: Any):
         """`max_norm` 0 means no clipping."""
@@ -80,7 +80,7 @@ class FusedAdam(keras.optimizers.Adam):
 
 
 def _clip_factor(gradient: tf.Tensor, max_norm: float) -> tf.Tensor:
-    """What a gradient is multiplied with so that its norm is at most `max_norm`; a scalar."""
+    """The factor that reduces the norm of a gradient to at most `max_norm`; a scalar."""
     norm = tf.sqrt(2.0 * tf.nn.l2_loss(gradient))
     return max_norm / tf.maximum(norm, max_norm)
 
@@ -106,7 +106,7 @@ def make_schedule(
 
 
 def make_optimizer(settings: TrainingConfig) -> keras.optimizers.Optimizer:
-    """SGD with momentum or Adam, each variable's gradient clipped by itself."""
+    """SGD with momentum or Adam, with the gradient of each variable clipped separately."""
     schedule = make_schedule(settings)
     if settings.optimizer == "sgd":
         return FusedSGD(schedule, momentum=settings.momentum, max_norm=settings.clip_norm)
@@ -116,5 +116,5 @@ def make_optimizer(settings: TrainingConfig) -> keras.optimizers.Optimizer:
 def schedule_value(
     schedule: float | keras.optimizers.schedules.LearningRateSchedule, step: int
 ) -> float:
-    """The learning rate that step number `step` (from 0) is taken with."""
+    """The learning rate of step number `step` (from 0)."""
     return float(schedule(step)) if callable(schedule) else schedule

@@ -1,4 +1,4 @@
-"""What keeps the memory of a long run flat."""
+"""Keeps the memory of a long run constant."""
 
 import ctypes
 import functools
@@ -9,20 +9,19 @@ _KERNELS = 128
 
 
 def keep_few_kernels() -> None:
-    """Bounds oneDNN's cache of compiled kernels, before TensorFlow uses it for the first time.
+    """Limits oneDNN's cache of compiled kernels; call it before TensorFlow first uses the cache.
 
-    Packed batches have ever new shapes. oneDNN compiles kernels for each and keeps the last 1024,
-    tens of megabytes that are hardly ever used again, and that take an hour to fill up.
+    Almost every packed batch has a new shape. oneDNN compiles kernels for each shape and keeps the
+    last 1024. They take tens of megabytes and are hardly ever reused.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_KERNELS))
 
 
 def give_back_free_memory() -> None:
-    """Returns every free page of the heap to the system; does nothing where that is not known.
+    """Returns free pages of the heap to the system; does nothing without the GNU C library.
 
-    The C library keeps what was freed in many small pieces between those in use. Evaluations
-    allocate tens of megabytes in ever different sizes, and resident memory would creep up although
-    the amount in use stays the same.
+    The C library keeps freed memory in small pieces between those in use. Evaluations allocate tens
+    of megabytes in varying sizes, so resident memory would grow while the amount in use does not.
     """
     trim = _malloc_trim()
     if trim:
@@ -31,7 +30,7 @@ def give_back_free_memory() -> None:
 
 @functools.cache
 def _malloc_trim() -> Callable[[int], int] | None:
-    """`malloc_trim` of the GNU C library, if this process uses that."""
+    """`malloc_trim` of the GNU C library, or None."""
     try:
         return ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):

@@ -1,4 +1,4 @@
-"""The demo dataset: a made-up world with the features and the splits of the real datasets."""
+"""The demo dataset: a synthetic world with the features and splits of the real datasets."""
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -60,8 +60,8 @@ def _number_of_classes() -> int:
 def split_members() -> dict[str, np.ndarray]:
     """Image numbers of each split, related to each other as in the public zero-shot splits.
 
-    A fifth of the images of each seen class is test_seen. As there, the training and validation
-    splits are drawn from all images of their classes, those of test_seen among them.
+    A fifth of the images of each seen class is test_seen. As in the public splits, the training and
+    validation splits are drawn from all images of their classes, including those of test_seen.
     """
     rng = np.random.default_rng(20)
     images = np.arange(_number_of_classes() * IMAGES_PER_CLASS).reshape(-1, IMAGES_PER_CLASS)

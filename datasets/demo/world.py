@@ -1,6 +1,6 @@
-"""A small made-up world of birds: what a class looks like, what a camera sees, what people write.
+"""A small synthetic world of birds: classes, image features and captions.
 
-Everything is drawn from one seed. Nothing here knows about splits or file formats.
+Everything is generated from one seed. Splits and file formats are defined elsewhere.
 """
 
 import dataclasses
@@ -74,14 +74,14 @@ _OPENINGS = (
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """How hard the world is. Chances are for each attribute of each instance or caption."""
+    """The difficulty of the world; probabilities are per attribute of an instance or caption."""
 
     seed: int = 2020
     feature_size: int = 128
     background_size: int = 24
     look_size: int = 16
-    look: float = 0.7  # strength of the look of a class that no caption ever mentions
-    other_value: float = 0.12  # an instance shows another value than its class has
+    look: float = 0.7  # strength of the look of a class, which no caption mentions
+    other_value: float = 0.12  # an instance shows a value other than that of its class
     hidden: float = 0.10  # an attribute cannot be seen on the image
     mistake: float = 0.04  # a caption names a wrong value
     noise: float = 0.25  # standard deviation of the noise on the features
@@ -96,10 +96,10 @@ class Instance:
 
 
 def make_classes(world: World, count: int) -> np.ndarray:
-    """Different combinations of values, int [count, attributes].
+    """Unique combinations of values, int [count, attributes].
 
-    Each attribute goes through its values evenly, so that every value is shown by several classes
-    and an unseen class is a new combination of known values.
+    Each value of an attribute occurs about equally often, so several classes share it and an unseen
+    class is another combination of values that occur in seen classes.
     """
     rng = np.random.default_rng([world.seed, 0])
     while True:
@@ -121,7 +121,7 @@ def class_name(number: int, values: np.ndarray) -> str:
 
 
 class Camera:
-    """Turns what is visible into features: a fixed random network of two layers, plus noise."""
+    """Turns visible attributes into features: a fixed random two-layer network, plus noise."""
 
     def __init__(self, world: World):
         self._world = world
@@ -135,9 +135,9 @@ class Camera:
     def photograph(
         self, shown: list[int | None], look: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
-        """Features of an instance that shows these values; None is hidden from view.
+        """Features of an instance with these values; None is a hidden value.
 
-        `look`, float [look_size], is what else the images of a class have in common.
+        `look`, float [look_size], is shared by all images of a class.
         """
         parts = []
         for values, value in zip(ATTRIBUTES.values(), shown, strict=True):
@@ -165,7 +165,7 @@ def make_instance(world: World, camera: Camera, values: np.ndarray, number: int)
 
 
 def _write_caption(world: World, shown: list[int | None], rng: np.random.Generator) -> str:
-    """A sentence that mentions two to four of the visible attributes, in somebody's words."""
+    """A sentence that mentions two to four visible attributes, in random wording."""
 
     def pick(options):
         return options[rng.integers(len(options))]

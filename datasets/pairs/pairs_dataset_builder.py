@@ -11,7 +11,7 @@ from clarel_tf.errors import ClarelError
 
 
 class Builder(MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
-    """Reads a folder of the user; see README.md for what it must hold."""
+    """Builds the dataset from a folder of the user; README.md describes its files."""
 
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES = {"1.0.0": "First release."}
@@ -27,18 +27,18 @@ class Builder(MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
     _checked: tuple[tfds.core.Path, PairsFolder] | None = None
 
     def _info(self) -> tfds.core.DatasetInfo:
-        # Classes and width are the user's; the class names are set when they have been read.
+        # Classes and width come from the user's data; class names are set after reading it.
         return self.dataset_info_from_configs(
             features=example_features(None, None), supervised_keys=None
         )
 
     def download_and_prepare(self, *, download_dir=None, download_config=None, **kwargs) -> None:
-        """As for any dataset; but a folder with mistakes is refused before anything is written."""
+        """Builds the dataset; refuses a folder with mistakes before anything is written."""
         config = download_config or tfds.download.DownloadConfig()
         to_build = config.download_mode.overwrite_dataset or not self.data_path.exists()
         downloads = tfds.core.Path(download_dir or self.data_dir_root / "downloads")
         manual_dir = tfds.core.Path(config.manual_dir or downloads / "manual").expanduser()
-        # Without a folder, TFDS says where it wants one.
+        # Without a folder, TFDS prints where it expects one.
         if to_build and (config.manual_dir or manual_dir.exists()):
             self._read(manual_dir)
         super().download_and_prepare(
@@ -59,8 +59,8 @@ class Builder(MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
 
     @property
     def _split_generators(self):
-        # TFDS starts a Beam pipeline for every builder whose _split_generators asks for one by a
-        # parameter of that name, so config `plain` must not have the parameter.
+        # TFDS starts a Beam pipeline for every builder whose _split_generators has a parameter
+        # `pipeline`, so config `plain` must not have it.
         if self.builder_config.name == "beam":
             return self._split_generators_on_beam
         return self._split_generators_in_process
@@ -80,7 +80,7 @@ class Builder(MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
 
     def _take(self, dl_manager: tfds.download.DownloadManager) -> PairsFolder:
         folder = self._read(dl_manager.manual_dir)
-        self._checked = None  # a later build reads the folder anew
+        self._checked = None  # a later build reads the folder again
         self.info.features["label"].names = folder.class_names
         return folder
 

@@ -43,8 +43,8 @@ def test_programs_start_without_notes_of_tensorflow(demo_data_dir):
 @pytest.mark.parametrize(
     ("program", "flags", "promise"),
     [
-        ("export_main.py", ["--export_dir=models"], "nothing was left half-written"),
-        ("train_main.py", ["--run_dir=new"], "goes on from the last checkpoint"),
+        ("export_main.py", ["--export_dir=models"], "no partial files are left"),
+        ("train_main.py", ["--run_dir=new"], "continues from the last checkpoint"),
     ],
 )
 def test_ctrl_c_promises_what_is_true(

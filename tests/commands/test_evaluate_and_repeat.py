@@ -81,7 +81,7 @@ def test_the_models_of_all_seeds_are_one_more_run(repeated_demo, tmp_path):
 def test_an_ensemble_of_one_is_refused_before_anything_is_trained(tmp_path):
     done = call_program("train_main.py", "--ensemble", f"--run_dir={tmp_path / 'run'}")
     assert done.returncode == 1
-    assert "give --repeats too" in done.stderr
+    assert "add --repeats" in done.stderr
     assert not (tmp_path / "run").exists()
 
 

@@ -131,7 +131,7 @@ def test_killed_and_started_again_it_ends_the_same(finished, data_dir, tmp_path)
     assert not (folder / "results.json").exists()
     done = run(*flags, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "going on after step" in done.stdout
+    assert "resuming after step" in done.stdout
     for name in (
         "results.json",
         "validation/selection.json",

@@ -22,7 +22,7 @@ def test_every_division_parts_trainval(splits, protocol, number):
     assert set.union(*map(ids, parts)) == ids(splits["trainval"])
     train, seen, unseen = (set(part.labels) for part in parts)
     assert train == seen and not train & unseen
-    # As many new classes as in the data: 2. Of the 6 images of a known class as large a share is
+    # As many unseen classes as in the data: 2. Of the 6 images of a seen class as large a share is
     # held out as there, 8 of 8 + 24: a quarter of 6 is 1.5, which rounds to 2.
     assert len(unseen) == 2
     assert set(np.bincount(divided["val_seen"].labels)) <= {0, 2}
@@ -48,5 +48,5 @@ def test_what_cannot_be_divided_is_said(splits):
     with pytest.raises(ClarelError, match=r"more classes in trainval than the 2 .*there are 2"):
         apply_protocol(few, "clean", 1)
     lonely = {**splits, "trainval": make_split("trainval", [0, 1, 2, 3, 4, 5], 600)}
-    with pytest.raises(ClarelError, match="whose only image in trainval"):
+    with pytest.raises(ClarelError, match="its only image in trainval"):
         apply_protocol(lonely, "clean", 1)

@@ -61,7 +61,7 @@ BAD_FOLDERS = {
     "table.csv, line 1: unknown column 'text'": replace("table.csv", "captions", "text"),
     "table.csv, line 1: column 'class' is missing": replace("table.csv", "class,", ""),
     "table.csv, line 3: 4 fields": replace("table.csv", "bild_0_1.jpg", "bild_0_1.jpg,"),
-    "table.csv, line 4: image 'bild_0_0.jpg' is there already": replace(
+    "table.csv, line 4: image 'bild_0_0.jpg' occurs already": replace(
         "table.csv", "bild_0_2.jpg", "bild_0_0.jpg"
     ),
     "table.csv, line 2: 'class' is empty": replace("table.csv", "Vögel 000", ""),

@@ -94,7 +94,7 @@ BAD_CSV = {
     HEADER: " has no rows; add a row",
     "image_id,class,captions,colour\n": ", line 1: unknown column 'colour'; the columns are ",
     "image_id,captions,split\n": ", line 1: column 'class' is missing",
-    "image_id,class,captions,class\n": ", line 1: column 'class' is there twice",
+    "image_id,class,captions,class\n": ", line 1: column 'class' occurs twice",
     HEADER + "a,wren,x\nb,wren,x,y\n": ", line 3: 4 fields, but the header has 3; put a field",
     HEADER + "a,wren\n": ", line 2: 2 fields, but the header has 3",
     HEADER + 'a,wren,"x\nb,wren,y\n': ", line 2: not valid CSV (unexpected end of data)",
@@ -124,7 +124,9 @@ BAD_JSON = {
     "7\n": ", line 1: must hold an object",
     '{"image_id": "a", "class": "w", "captions": ["x"], "id": 1}': ", line 1: unknown column 'id'",
     '{"image_id": "a", "captions": ["x"]}': ", line 1: column 'class' is missing",
-    GOOD_LINE.replace('"class"', '"class": "crow", "class"'): ", line 1: column 'class' is there",
+    GOOD_LINE.replace(
+        '"class"', '"class": "crow", "class"'
+    ): ", line 1: column 'class' occurs twice",
     GOOD_LINE.replace('"a"', "17"): ", line 1: 'image_id' must be text, not int",
     GOOD_LINE.replace('["x"]', '"x"'): ", line 1: 'captions' must be a list of strings",
     GOOD_LINE.replace('["x"]', '["x", 3]'): ", line 1: 'captions' must be text, not int",
@@ -225,7 +227,7 @@ def test_an_image_that_is_there_twice(tmp_path):
     table = good_folder(tmp_path) / "table.csv"
     write(table, table.read_text() + "b1,class b,again\n")
     folder_refused(
-        tmp_path, f"{table}, line 14: image 'b1' is there already ({table}, line 6); give each"
+        tmp_path, f"{table}, line 14: image 'b1' occurs already ({table}, line 6); give each"
     )
 
 
@@ -255,7 +257,7 @@ def test_features_that_do_not_fit_the_table(tmp_path):
     save_features(path, [*ids, "a1"])
     folder_refused(
         folder,
-        f"{path}, image number 13 (counted from 1): the features of 'a1' are there twice, first "
+        f"{path}, image number 13 (counted from 1): the features of 'a1' occur twice, first "
         "in features.npz, image number 2; remove",
     )
     path.unlink()

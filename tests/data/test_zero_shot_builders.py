@@ -259,8 +259,8 @@ def damage(raw: RawFiles, manual_dir, fault: str) -> None:
         ("truncated tar", r"cvpr2016_cub\.tar\.gz is cut off or damaged"),
         ("truncated zip", r"xlsa17\.zip is cut off or damaged"),
         ("flipped byte in zip", r"xlsa17\.zip is cut off or damaged"),
-        ("climbing tar", r"climbs out of the archive"),
-        ("climbing zip", r"climbs out of the archive"),
+        ("climbing tar", r"has a path outside the archive"),
+        ("climbing zip", r"has a path outside the archive"),
         ("truncated mat", r"res101\.mat is cut off or not a MATLAB file"),
         ("no captions", r"cvpr2016_cub\.tar\.gz is missing; get it from https"),
         ("member missing", r"xlsa17\.zip has no member xlsa17/data/CUB/res101\.mat"),
@@ -288,7 +288,7 @@ def test_npz_with_pickled_objects_is_refused(tmp_path):
 
 def test_missing_manual_dir_and_features(tmp_path):
     builder = get_builder("cub", data_dir=str(tmp_path / "data"))
-    with pytest.raises(ClarelError, match="--manual_dir does not say where its files are"):
+    with pytest.raises(ClarelError, match="folder with its raw files as --manual_dir"):
         load_splits(builder)
     with pytest.raises(ClarelError, match="is not a folder"):
         load_splits(builder, str(tmp_path / "nothing"))
@@ -360,7 +360,7 @@ def test_a_fetched_archive_with_another_checksum_is_refused(tmp_path, http_folde
         size=len(archive), checksum="0" * 64, filename="xlsa17.zip"
     )
     type(builder).url_infos[builder.SPLITS_URL] = expected
-    with pytest.raises(ClarelError, match="has another checksum than"):
+    with pytest.raises(ClarelError, match="has a checksum other than"):
         load_splits(builder, manual_dir)
 
 

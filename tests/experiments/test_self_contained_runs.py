@@ -87,7 +87,7 @@ def test_export_needs_the_file_for_all_its_words_alone(tmp_path, demo_data_dir):
     assert done.returncode == 0, done.stderr
     every_word = [*export, "--export_vocabulary=all"]
     for flags, message in (
-        ([], "say where it is with --word_vectors"),
+        ([], "give its path with --word_vectors"),
         ([f"--word_vectors={tmp_path / 'other.txt'}"], "the word-vector file is not what"),
     ):
         done = call_program(*every_word, *flags)

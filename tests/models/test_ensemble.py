@@ -1,4 +1,4 @@
-"""Models side by side: what their joint embeddings mean, and that they can be saved."""
+"""Ensembles: meaning of the concatenated embeddings, saving and loading."""
 
 import keras
 import numpy as np

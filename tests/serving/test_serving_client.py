@@ -209,7 +209,7 @@ def test_program_asks_a_folder_or_a_server(served, splits, tmp_path):
     ("flags", "message"),
     [
         ([], "--export_dir or --server"),
-        (["--export_dir=x"], "--features or --dataset"),
+        (["--export_dir=x"], "--features, or --dataset"),
         (["--export_dir=x", "--features=none.npz"], "cannot read none.npz"),
         (["--export_dir=x", "--features=y", "--new_class=a"], "expected 'name: sentence"),
     ],

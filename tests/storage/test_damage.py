@@ -168,7 +168,7 @@ def test_without_any_good_checkpoint_training_begins_anew_and_says_so(tmp_path):
     folder.save(model, 1)
     flip(tmp_path / "step_000000001.npz")
     step, complaints = folder.restore_latest(model)
-    assert step == 0 and "is damaged" in complaints[0] and "beginning at step 0" in complaints[1]
+    assert step == 0 and "is damaged" in complaints[0] and "starting at step 0" in complaints[1]
 
 
 def test_weights_that_are_not_finite_are_never_saved(tmp_path):

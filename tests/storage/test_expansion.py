@@ -96,7 +96,7 @@ def test_a_matlab_variable_that_lies_about_its_size(tmp_path):
     matrix = buffer.getvalue()[128:]
     header, size = buffer.getvalue()[:128], struct.unpack_from("<I", matrix, 4)[0]
     path = tmp_path / "a.mat"
-    for claimed, message in ((size - 8, "goes on behind its end|cut off"), (size + 8, "cut off")):
+    for claimed, message in ((size - 8, "has data after its end|cut off"), (size + 8, "cut off")):
         content = squeezed([matrix[:4], struct.pack("<I", claimed), matrix[8:]])
         path.write_bytes(header + struct.pack("<II", 15, len(content)) + content)
         with pytest.raises(ClarelError, match=message):

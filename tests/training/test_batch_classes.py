@@ -1,4 +1,4 @@
-"""Which classes meet in a batch: draws by hand and by counting."""
+"""The batch sampler: draws compared with a hand-made case and with counts."""
 
 import numpy as np
 import tensorflow as tf

@@ -107,7 +107,7 @@ def test_two_workers_equal_one_device(tmp_path, config, one_device):
     assert "Training on 2 replicas, 2 workers; this is worker 0" in chief
     assert "this is worker 1" in other
     for out in (chief, other):
-        assert out.count(f"going on after step 10 of {STEPS}") == 1
+        assert out.count(f"resuming after step 10 of {STEPS}") == 1
     assert_same_run(folder, one_device)
     ours, theirs = (files.read_json(path / "results.json") for path in (folder, one_device))
     assert ours["zsl"] == theirs["zsl"] and ours["gzsl"] == theirs["gzsl"]
@@ -135,10 +135,10 @@ def test_a_worker_that_dies_stops_the_job_and_the_same_command_resumes_it(tmp_pa
             started[victim].kill()
             message = error_line(started[1 - victim], timeout=60)
         assert "another worker ended or cannot be reached" in message
-        assert "goes on from the last checkpoint" in message
+        assert "continues from the last checkpoint" in message
         assert not (folder / "results.json").exists()
     outputs = run(command, tmp_path, workers=2)
-    assert "going on after step" in outputs[0]
+    assert "resuming after step" in outputs[0]
     assert_same_run(folder, unbroken, tolerance=1e-6)
     assert (folder / "results.json").read_text() == (unbroken / "results.json").read_text()
 
@@ -178,34 +178,34 @@ WORKER_0 = '"task": {"type": "worker", "index": 0}}'
         ("[" * 100_000, "it is not valid JSON"),
         ("[]", "it has no 'cluster' in braces"),
         ('{"cluster": {"worker": ["a:1"]}, "task": 0}', "it has no 'task' in braces"),
-        ('{"cluster": {}, ' + WORKER_0, "type of its task is 'worker', which is no job"),
-        ('{"cluster": {"worker": "a:1"}, ' + WORKER_0, "addresses of its job 'worker' are no list"),
+        ('{"cluster": {}, ' + WORKER_0, "type of its task is 'worker', which is not a job"),
+        ('{"cluster": {"worker": "a:1"}, ' + WORKER_0, "of its job 'worker' are not a list"),
         ('{"cluster": {"worker": ["a"]}, ' + WORKER_0, "address 'a' is not host:port"),
         ('{"cluster": {"worker": [":1"]}, ' + WORKER_0, "address ':1' is not host:port"),
-        ('{"cluster": {"worker": [7]}, ' + WORKER_0, "address 7 is no text"),
-        ('{"cluster": {"worker": [["a:1"]]}, ' + WORKER_0, r"address \['a:1'\] is no text"),
+        ('{"cluster": {"worker": [7]}, ' + WORKER_0, "address 7 is not a string"),
+        ('{"cluster": {"worker": [["a:1"]]}, ' + WORKER_0, r"address \['a:1'\] is not a string"),
         ('{"cluster": {"worker": ["a:99999"]}, ' + WORKER_0, "port of 'a:99999' is not between"),
         ('{"cluster": {"worker": ["a:0"]}, ' + WORKER_0, "port of 'a:0' is not between"),
-        ('{"cluster": {"worker": ["a..b:1"]}, ' + WORKER_0, "host of 'a..b:1' cannot be a name"),
+        ('{"cluster": {"worker": ["a..b:1"]}, ' + WORKER_0, "host of 'a..b:1' is not a valid name"),
         ('{"cluster": {"worker": ["::1:22"]}, ' + WORKER_0, "IPv6 goes in"),
-        ('{"cluster": {"worker": ["a b:22"]}, ' + WORKER_0, "host of 'a b:22' cannot be a name"),
-        ('{"cluster": {"worker": ["\\u0000:1"]}, ' + WORKER_0, "cannot be a name"),
+        ('{"cluster": {"worker": ["a b:22"]}, ' + WORKER_0, "host of 'a b:22' is not a valid name"),
+        ('{"cluster": {"worker": ["\\u0000:1"]}, ' + WORKER_0, "is not a valid name"),
         ('{"cluster": {"worker": ["a:1", "a:1"]}, ' + WORKER_0, "two workers have the address"),
         ('{"cluster": {"worker": ["a:1"], "chief": ["a:1"]}, ' + WORKER_0, "two workers have"),
         ('{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, ' + WORKER_0, "has a job 'ps'"),
         ('{"cluster": {"chief": ["a:1", "b:1"]}, ' + WORKER_0, "more than one chief"),
         (
             '{"cluster": {"worker": ["a:1"]}, "task": {"type": ["worker"], "index": 0}}',
-            r"type of its task is \['worker'\], which is no job",
+            r"type of its task is \['worker'\], which is not a job",
         ),
         *(
             (f'{{"cluster": {{"worker": ["a:1"]}}, "task": {{"type": "worker", {index}}}}}', says)
             for index, says in [
                 ('"index": 1', "index of its task is 1, but 'worker' has 1"),
-                ('"index": -1', "index of its task is -1, which is no number of a worker"),
-                ('"index": 0.5', "index of its task is 0.5, which is no number of a worker"),
-                ('"index": true', "index of its task is True, which is no number of a worker"),
-                ('"x": 0', "index of its task is None, which is no number of a worker"),
+                ('"index": -1', "index of its task is -1, which is not the number of a worker"),
+                ('"index": 0.5', "index of its task is 0.5, which is not the number of a worker"),
+                ('"index": true', "index of its task is True, which is not the number of a worker"),
+                ('"x": 0', "index of its task is None, which is not the number of a worker"),
             ]
         ),
     ],

@@ -40,6 +40,6 @@ def test_replicas_that_drift_apart_end_the_job(tmp_path, small_config, kind):
         assert process.returncode == 1
         assert "ClarelError: the replicas have drifted apart at or before step 4: their" in err
         assert "Nothing was saved after the last good checkpoint" in err
-        assert "the same command goes on from the last checkpoint" in err
+        assert "the same command continues from the last checkpoint" in err
     saved = (tmp_path / "run" / "validation" / "checkpoints").glob("*.npz")
     assert [path.name for path in saved] == ["step_000000002.npz"]

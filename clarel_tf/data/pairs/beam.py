@@ -1,7 +1,7 @@
 """Joins captions and features of a user's own data on Apache Beam.
 
-It is part of the package, not of the dataset's folder, so that workers on other machines find it
-wherever the package is installed.
+It is part of the package, not of the dataset's folder, so that workers on other machines can import
+it.
 """
 
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ from clarel_tf.data.schema import SPLITS
 
 
 def joined_examples(pipeline: beam.Pipeline, folder: PairsFolder) -> dict[str, beam.PCollection]:
-    """Keyed examples of each split. Each file is read once, by one worker."""
+    """Keyed examples of each split; each file is read once, by one worker."""
     labels = {name: label for label, name in enumerate(folder.class_names)}
-    # Workers cannot know the splits, which depend on all rows. The rows of a table come in one
-    # order always, so a byte for each row tells them, without sending the ids around.
+    # Splits depend on all rows, so workers cannot compute them. The rows of a table always have the
+    # same order, so one byte for each row is enough to send a split, without ids.
     tables = [
         (
             str(path.resolve()),

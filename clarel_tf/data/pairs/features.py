@@ -31,12 +31,12 @@ def read_features(path: Path) -> tuple[list[str], np.ndarray]:
 def check_features(
     paths: Sequence[Path], number_of: Mapping[str, int], place: Callable[[int], str]
 ) -> None:
-    """Reads every file once and refuses what does not fit; one file at a time is in memory.
+    """Reads every file once, one at a time, and raises ClarelError if it does not fit the table.
 
     Args:
       paths: the files with features.
       number_of: the number of each image in the table, by its id.
-      place: says where image number i of the table is, for messages.
+      place: tells where image number i of the table is, for messages.
     """
     found: dict[str, str] = {}  # image id -> where its features are
     width = 0
@@ -52,7 +52,7 @@ def check_features(
             here = f"{path}, image number {number} (counted from 1)"
             if image_id in found:
                 raise ClarelError(
-                    f"{here}: the features of {image_id!r} are there twice, first in "
+                    f"{here}: the features of {image_id!r} occur twice, first in "
                     f"{found[image_id]}; remove one of them"
                 )
             if image_id not in number_of:

@@ -1,4 +1,4 @@
-"""A folder with a user's own data: which files it has, and whether they fit together."""
+"""A folder with the user's own data: finds its files and checks them against each other."""
 
 import bisect
 import dataclasses
@@ -16,7 +16,7 @@ from clarel_tf.errors import ClarelError
 
 @dataclasses.dataclass(frozen=True)
 class PairsFolder:
-    """What has to be known of all N images at once; captions and features stay in the files.
+    """The facts about all N images of a folder; captions and features stay in the files.
 
     Attributes:
       tables, features: the files, in the order in which they are read.
@@ -41,7 +41,7 @@ class PairsFolder:
 
 
 def read_folder(folder: Path) -> PairsFolder:
-    """Reads every file of `folder` once, row by row, and refuses what is wrong."""
+    """Reads every file of `folder` once, row by row, and checks it."""
     if not folder.is_dir():
         raise ClarelError(f"{folder} is not a folder; give the one with your table and features")
     tables = _find_files(folder, "table", (".csv", ".jsonl"))
@@ -63,7 +63,7 @@ def read_folder(folder: Path) -> PairsFolder:
             first = number_of.setdefault(row.image_id, number)
             if first != number:
                 raise ClarelError(
-                    f"{place(number)}: image {row.image_id!r} is there already ({place(first)}); "
+                    f"{place(number)}: image {row.image_id!r} occurs already ({place(first)}); "
                     "give each image one row with all its captions"
                 )
             # One string for all rows of a class: a table has many rows and few classes.
@@ -94,7 +94,7 @@ def _whole_splits(
     splits: Sequence[str | None],
     place: Callable[[int], str],
 ) -> list[str]:
-    """The splits of the table if it has them, else made ones."""
+    """The splits of the table if it has the column, otherwise splits from a seed."""
     shares_file = folder / "splits.json"
     given = [split for split in splits if split is not None]
     if given and len(given) < len(splits):

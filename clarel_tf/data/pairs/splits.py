@@ -19,7 +19,7 @@ _FORBIDDEN = {
 
 @dataclasses.dataclass(frozen=True)
 class SplitShares:
-    """How splits are made. The shares are above 0 and below 1; validation's are of what is left."""
+    """Seed and shares of the splits; validation takes its shares of what the test splits leave."""
 
     seed: int = 0
     unseen_classes: float = 0.2
@@ -29,7 +29,7 @@ class SplitShares:
 
 
 def read_shares(path: Path) -> SplitShares:
-    """What `splits.json` says; the defaults if there is no such file."""
+    """The shares in `splits.json`; the defaults without that file."""
     if not path.exists():
         return SplitShares()
     try:
@@ -55,10 +55,10 @@ def read_shares(path: Path) -> SplitShares:
 def make_splits(image_ids: Sequence[str], classes: Sequence[str], shares: SplitShares) -> list[str]:
     """The split of each image, one of ROW_SPLITS.
 
-    It depends on the ids, the classes and the shares only, not on the order of the images.
+    The result depends only on ids, classes and shares, not on the order of the images.
 
     Args:
-      image_ids: N different names.
+      image_ids: N unique names.
       classes: the class of each of the N images.
     """
     images_of: dict[str, list[str]] = {}
@@ -101,12 +101,12 @@ def make_splits(image_ids: Sequence[str], classes: Sequence[str], shares: SplitS
 def check_splits(
     classes: Sequence[str], splits: Sequence[str], place: Callable[[int], str] = "row {}".format
 ) -> None:
-    """Refuses splits that are empty or that show a class where it must be unknown.
+    """Raises ClarelError if a split is empty or an unseen class is also in a seen split.
 
     Args:
       classes: the class of each of the N images.
       splits: the split of each, one of ROW_SPLITS.
-      place: says where image number i is, for messages.
+      place: tells where image number i is, for messages.
     """
     first: dict[tuple[str, str], int] = {}  # (split, class) -> number of its first image
     for number, key in enumerate(zip(splits, classes, strict=True)):
@@ -132,5 +132,5 @@ def check_splits(
 
 
 def _part(count: int, share: float, keep: int = 0) -> int:
-    """How many of `count` to hold out: the share, but one at least, and all but `keep` at most."""
+    """Number to hold out of `count`: the share, at least one, at most all but `keep`."""
     return max(0, min(count - keep, max(1, round(count * share))))

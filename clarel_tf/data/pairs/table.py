@@ -1,6 +1,6 @@
-"""Reads a table of images, their classes and captions, row by row, and says where it is wrong.
+"""Reads a table of images, classes and captions row by row; errors name file and line.
 
-Two forms are read: CSV with a header, and JSON lines. Nothing but the current row is in memory.
+The table is CSV with a header, or JSON lines. Only the current row is in memory.
 """
 
 import csv
@@ -15,10 +15,10 @@ from clarel_tf.storage import files
 
 REQUIRED_COLUMNS = ("image_id", "class", "captions")
 COLUMNS = (*REQUIRED_COLUMNS, "split")
-# The splits a row can be in; `trainval` is the first three together.
+# The splits of rows; `trainval` is the first three together.
 ROW_SPLITS = ("train", "val_seen", "val_unseen", "test_seen", "test_unseen")
 TRAINVAL_SPLITS = ROW_SPLITS[:3]
-LONGEST_FIELD = 1 << 24  # characters of a field of a CSV file; Python's own limit is 131,072
+LONGEST_FIELD = 1 << 24  # characters in a field of a CSV file; Python's own limit is 131,072
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Row:
 
     Attributes:
       line: where the row begins in its file, counted from 1.
-      split: one of ROW_SPLITS, or None if the table does not say.
+      split: one of ROW_SPLITS, or None if the table has no such column.
     """
 
     line: int
@@ -49,7 +49,7 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 
 def _text_lines(path: Path) -> Iterator[str]:
-    """Lines with their line ends. Decoded one by one, so that a bad byte has a line number."""
+    """Lines with their line ends, decoded one by one, so that an error names the line."""
     try:
         with files.open_regular(path) as file:
             for number, line in enumerate(file, 1):
@@ -104,7 +104,7 @@ def _json_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
             continue
         place = f"{path}, line {line}"
         try:
-            # As pairs, because a dictionary would hide a key that is there twice.
+            # As pairs, because a dictionary would hide a duplicate key.
             pairs = json.loads(text, object_pairs_hook=tuple)
         except (ValueError, RecursionError) as error:
             raise ClarelError(
@@ -122,7 +122,7 @@ def _check_columns(names: list[str], place: str) -> None:
         if name not in COLUMNS:
             raise ClarelError(f"{place}: unknown column {name!r}; the columns are {known}")
         if names.count(name) > 1:
-            raise ClarelError(f"{place}: column {name!r} is there twice; remove one")
+            raise ClarelError(f"{place}: column {name!r} occurs twice; remove one")
     for name in REQUIRED_COLUMNS:
         if name not in names:
             raise ClarelError(f"{place}: column {name!r} is missing; the columns are {known}")

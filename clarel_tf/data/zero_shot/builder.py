@@ -26,7 +26,7 @@ _FEATURE_ARRAYS = ("features", "image_files", "labels")
 
 
 class RawData(NamedTuple):
-    """What the raw files say, row by row of the feature file.
+    """The contents of the raw files, in the row order of the feature file.
 
     Attributes:
       image_ids: N names.
@@ -45,7 +45,7 @@ class RawData(NamedTuple):
     splits: dict[str, np.ndarray]
 
 
-class ZeroShotBuilder(  # type: ignore[call-arg]  # the argument is of TFDS, which has no types
+class ZeroShotBuilder(  # type: ignore[call-arg]  # TFDS has no types
     MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder, skip_registration=True
 ):
     """Base of the builders; a subclass names its files.
@@ -55,7 +55,7 @@ class ZeroShotBuilder(  # type: ignore[call-arg]  # the argument is of TFDS, whi
         `att_splits.mat`.
       SPLITS_URL: where the archive can be fetched.
       CAPTIONS_ARCHIVE, CAPTIONS_FOLDER: tar archive and its folder with the captions.
-      CAPTIONS_SOURCE: where a person gets that archive.
+      CAPTIONS_SOURCE: where the user gets that archive.
     """
 
     VERSION = tfds.core.Version("1.0.0")
@@ -108,7 +108,7 @@ class ZeroShotBuilder(  # type: ignore[call-arg]  # the argument is of TFDS, whi
             )
 
     def _read(self, dl_manager: tfds.download.DownloadManager) -> RawData:
-        """Reads and checks everything before a single record is written."""
+        """Reads and checks all raw files, before any record is written."""
         manual_dir = Path(dl_manager.manual_dir)
         captions_source = self._captions_source(manual_dir)
         arrays, features_name = self._read_features(dl_manager, manual_dir)
@@ -172,7 +172,7 @@ class ZeroShotBuilder(  # type: ignore[call-arg]  # the argument is of TFDS, whi
         file_name: str,
         wanted: Sequence[str],
     ) -> tuple[dict[str, np.ndarray], str]:
-        """A file of the splits archive: unpacked, in the archive, or in the archive fetched now."""
+        """Variables of a file of the splits archive: unpacked, in the archive, or fetched now."""
         unpacked = manual_dir / self.SPLITS_FOLDER / file_name
         if unpacked.exists():
             return read_mat(unpacked, wanted), str(unpacked)
@@ -188,7 +188,7 @@ class ZeroShotBuilder(  # type: ignore[call-arg]  # the argument is of TFDS, whi
             archive = Path(dl_manager.download(self.SPLITS_URL))
         except NonMatchingChecksumError as error:
             raise ClarelError(
-                f"{self.SPLITS_URL} has another checksum than checksums.tsv says: it was changed "
+                f"{self.SPLITS_URL} has a checksum other than checksums.tsv: it was changed "
                 "or damaged on the way; fetch it by other means and compare"
             ) from error
         except (
@@ -205,7 +205,7 @@ class ZeroShotBuilder(  # type: ignore[call-arg]  # the argument is of TFDS, whi
         return archive
 
     def _compare_with_first_fetch(self, archive: Path) -> None:
-        """What checksums.tsv does not know is remembered when it is first fetched."""
+        """Compares an archive with the checksum of its first fetch, or records that checksum."""
         record = archive.parent / f"{self.SPLITS_ARCHIVE}.sha256"
         found = files.sha256(archive)
         if not record.exists():
@@ -236,7 +236,7 @@ def _check_classes(labels: Any, image_ids: list[str], where: str) -> tuple[np.nd
     labels = np.asarray(labels).ravel()
     if labels.dtype.kind not in "iuf" or len(labels) != len(image_ids):
         raise ClarelError(f"{where}: 'labels' must be {len(image_ids)} numbers, one an image")
-    # Compared before they are cut to whole numbers: NaN is equal to nothing.
+    # Compared before the conversion to integers, so that NaN is found.
     wrong = np.flatnonzero(
         ~((labels >= 1) & (labels <= len(labels)) & (np.floor(labels) == labels))
     )

@@ -1,4 +1,4 @@
-"""The public caption files: ten sentences an image, one a line, in a folder for each class."""
+"""The public caption files: a folder for each class, a file for each image, ten lines in it."""
 
 from pathlib import Path, PurePosixPath
 
@@ -22,7 +22,7 @@ def read_captions(source: Path, folder: str) -> dict[str, list[str]]:
         key = str(PurePosixPath(path).with_suffix(""))
         checked_name(PurePosixPath(key).name, f"the name of {where!r}")
         if key in captions:
-            raise ClarelError(f"{where} is there twice")
+            raise ClarelError(f"{where} occurs twice")
         captions[key] = _parse(data, where)
     if not captions:
         raise ClarelError(f"{source} has no caption file below {folder}")
@@ -52,8 +52,8 @@ def _parse(data: bytes, where: str) -> list[str]:
 def match_images(image_files: list[str], captions: dict[str, list[str]], where: str) -> list[str]:
     """The key into `captions` of each image of a feature file.
 
-    Only the last parts of the paths in `image_files` mean anything: the class folder, which some
-    datasets do not have, and the file name.
+    Only the last parts of the paths in `image_files` are compared: the file name and, if the
+    dataset has them, the class folder.
     """
     by_name: dict[str, list[str]] = {}
     for key in captions:

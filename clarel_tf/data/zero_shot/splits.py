@@ -9,7 +9,7 @@ from clarel_tf.errors import ClarelError
 
 LOCATIONS = ("trainval_loc", "train_loc", "val_loc", "test_seen_loc", "test_unseen_loc")
 
-# train_loc is cut into train and val_seen, 80 to 20, once and for all by this seed.
+# The fixed seed by which train_loc is cut into train and val_seen, 80 to 20.
 CUT_SEED = 2020
 TRAIN_SHARE = 0.8
 
@@ -20,7 +20,7 @@ def read_locations(
     """Zero-based rows of each `*_loc` variable, int [n].
 
     Args:
-      variables: what `att_splits.mat` holds; its indices are 1-based.
+      variables: the contents of `att_splits.mat`; its indices are 1-based.
       images: number of rows of the feature file.
       where: the file, for messages.
     """
@@ -51,11 +51,11 @@ def read_locations(
 def make_splits(
     locations: dict[str, np.ndarray], image_ids: Sequence[str], labels: np.ndarray, where: str
 ) -> dict[str, np.ndarray]:
-    """Rows of the six splits, int [n] each, after checking that no test image is trained on.
+    """Rows of the six splits, int [n] each; raises ClarelError if a test image is in training.
 
     Args:
       locations: as `read_locations` returns them.
-      image_ids: [N] names that the 80/20 cut is drawn by.
+      image_ids: [N] names, which determine the 80/20 cut.
       labels: int [N].
     """
     for first, second in (

@@ -1,4 +1,4 @@
-"""Layers on packed captions: end to end, without the padding that a rectangle of token ids has.
+"""Layers on packed captions: concatenated, without the padding of a rectangular batch.
 
 This is where the speed of the text tower comes from.
 """

@@ -14,7 +14,7 @@ from clarel_tf.models.replicas import sum_over_replicas
 class PackedBatchNorm(keras.layers.Layer):
     """Batch normalisation whose statistics count the occupied slots only.
 
-    So the result does not depend on how much padding a batch happens to have.
+    So the result does not depend on the padding of a batch.
     """
 
     def __init__(self, momentum: float, epsilon: float, l2: float, **kwargs: Any):
@@ -56,9 +56,9 @@ class PackedBatchNorm(keras.layers.Layer):
 
 
 class ResidualBlock(keras.layers.Layer):
-    """Three convolutions of width 3 beside a 1x1 shortcut, with batch norms; then max-pool 2.
+    """Three convolutions of width 3 with a 1x1 shortcut and batch norms, then max-pool 2.
 
-    What its input is, a subclass says.
+    Subclasses define the input.
     """
 
     def __init__(self, filters: int, momentum: float, epsilon: float, l2: float, **kwargs: Any):
@@ -89,7 +89,7 @@ class ResidualBlock(keras.layers.Layer):
     def _finish(
         self, x: tf.Tensor, shortcut: tf.Tensor, mask: tf.Tensor, pooling: Pooling, training: bool
     ) -> tf.Tensor:
-        """The rest of the block, from what the first convolution and the shortcut gave."""
+        """The rest of the block, after the first convolution and the shortcut."""
         shortcut = self.shortcut_norm(shortcut, mask, training=training)
         for i, norm in enumerate(self.norms):
             if i > 0:
@@ -97,7 +97,7 @@ class ResidualBlock(keras.layers.Layer):
             x = norm(x, mask, training=training)
             if i == len(self.norms) - 1:
                 x += shortcut
-            # Empty slots must be zero again before the next convolution looks at them.
+            # Empty slots must be zero again before the next convolution reads them.
             x = masked_relu(x, mask)
         return max_pool(x, pooling)
 
@@ -108,7 +108,7 @@ class ResidualBlock(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
 class PackedResidualBlock(ResidualBlock):
-    """A block on the output of the block before it."""
+    """A block on the output of another block."""
 
     def call(
         self, x: tf.Tensor, mask: tf.Tensor, pooling: Pooling, training: bool = False
@@ -121,9 +121,9 @@ class PackedResidualBlock(ResidualBlock):
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
 class WordResidualBlock(ResidualBlock):
-    """The first block: its input are words, and a batch repeats few words many times.
+    """The first block. Its input is words, and a batch repeats few words many times.
 
-    So its first products are taken once for each different word, then laid out by slot.
+    So its first matrix products run once for each different word, then spread to the slots.
     """
 
     def call(
@@ -143,8 +143,8 @@ class WordResidualBlock(ResidualBlock):
         """
         kernels = [*tf.unstack(self.kernels[0]), *tf.unstack(self.shortcut_kernel)]
         before, here, behind, shortcut = (tf.matmul(vectors, kernel) for kernel in kernels)
-        # A convolution adds what the slot before, the slot itself and the slot behind give. The
-        # first slot is never behind an occupied one, the last is empty: rolling round is harmless.
+        # A convolution sums contributions of the slot before, the slot itself and the slot after.
+        # Wrapping around (`roll`) is harmless, because the last slot is empty.
         x = tf.add_n(
             [
                 tf.gather(before, tf.roll(rows, 1, axis=0)),

@@ -1,4 +1,4 @@
-"""A bidirectional LSTM over packed captions, with a gradient of its own for training."""
+"""A bidirectional LSTM over packed captions, with a custom gradient for training."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,16 +12,16 @@ from clarel_tf.models.packed.packing import RecurrentSteps
 
 @keras.saving.register_keras_serializable(package="clarel_tf")
 class PackedBiLSTM(keras.layers.Layer):
-    """Bidirectional LSTM over packed sequences, then the mean of its outputs over time.
+    """Bidirectional LSTM over packed sequences, with its outputs pooled over time.
 
-    A mean makes little of what a long caption says once. The largest output over time keeps it, and
-    can be asked for besides.
+    In the mean, a detail that a long caption mentions once has little weight. The maximum over time
+    keeps it; "mean_max" pooling adds it to the mean.
 
     Weights are those of two Keras LSTMs, stacked: index 0 reads forward, 1 backward.
     """
 
     def __init__(self, units: int, pooling: str = "mean", **kwargs: Any):
-        """`pooling`: "mean", or "mean_max" for the mean and the maximum side by side."""
+        """`pooling`: "mean", or "mean_max" for mean and maximum concatenated."""
         super().__init__(**kwargs)
         self.units, self.pooling = units, pooling
 
@@ -48,7 +48,7 @@ class PackedBiLSTM(keras.layers.Layer):
         one_direction = keras.initializers.get(initializer)
 
         def both_directions(shape: tuple[int, ...], dtype: Any) -> tf.Tensor:
-            # Two seeds drawn from the global generator: the directions must not start alike.
+            # Two seeds from the global generator, so that the directions start differently.
             pair = [one_direction.clone()(shape[1:], dtype) for _ in range(2)]
             return tf.stack(pair)
 
@@ -57,7 +57,7 @@ class PackedBiLSTM(keras.layers.Layer):
     def call(self, x: tf.Tensor, steps: RecurrentSteps, training: bool = False) -> tf.Tensor:
         """float32 [M, C] -> float32 [N, W], in the original order of the N captions."""
         run: Callable[..., tf.Tensor] = _outputs_with_gradient if training else _outputs
-        # `unstack`, not an index: the gradient of that writes a tensor of zeros for the other.
+        # `unstack`, because the gradient of an index writes a tensor of zeros for the other.
         weights = [tf.unstack(w) for w in (self.kernel, self.recurrent_kernel, self.bias)]
         directions = (x, turn_round(x, steps.reverse))
         outputs = [
@@ -71,7 +71,7 @@ class PackedBiLSTM(keras.layers.Layer):
             for output in outputs
         ]
         if self.pooling == "mean_max":
-            # No output is below -1 but that of no step at all, which is the lowest of numbers.
+            # Outputs are at least -1; only the maximum over no step is lower (the lowest number).
             pooled += [
                 tf.maximum(tf.math.unsorted_segment_max(output, steps.rank, captions), -1.0)
                 for output in outputs
@@ -106,7 +106,7 @@ def _run(
 
     Captions are sorted by length: those still running are the first rows of the step before.
     """
-    # One product for all tokens; what is left for each step is the recurrent one.
+    # One product for all tokens; each step then needs only the recurrent product.
     gates = tf.split(tf.matmul(inputs, kernel) + bias, sizes, num=sizes.shape[0])
     states: list[dict[str, tf.Tensor]] = []
     for step, gate in enumerate(gates):
@@ -136,7 +136,7 @@ def _add_to_first_rows(whole: tf.Tensor, part: tf.Tensor, part_rows: tf.Tensor) 
 def _outputs_with_gradient(
     inputs: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor, bias: tf.Tensor, sizes: tf.Tensor
 ) -> WithGradient:
-    """`_outputs` whose weight gradients are one product over all steps, not one a step."""
+    """`_outputs` with weight gradients by one product over all steps instead of one per step."""
     states = _run(inputs, kernel, recurrent, bias, sizes)
 
     def gradient(of_outputs: tf.Tensor) -> Gradients:
@@ -172,7 +172,7 @@ def _outputs_with_gradient(
                 of_hidden = _times_transposed(of_gate, recurrent)
                 of_cell = of_cell * state["forget"]
         of_gates = tf.concat(of_gates[::-1], axis=0)
-        # The first step has no state before it: its rows are left out of the product.
+        # The first step has no previous state: its rows are left out of the product.
         before = [tf.zeros([0, recurrent.shape[0]])] + [s["hidden_before"] for s in states[1:]]
         return (
             _times_transposed(of_gates, kernel),

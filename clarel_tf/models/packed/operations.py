@@ -1,7 +1,7 @@
-"""Operations on the packed layout, with gradients that move as little memory as they can.
+"""Operations on the packed layout, with gradients that move little memory.
 
-Each one gives what TensorFlow's own would give; where a gradient is written out, it is because the
-automatic one takes more passes over the batch or a slower kernel.
+The results equal those of TensorFlow's own operations. A gradient is written out if the automatic
+one needs more passes over the batch or a slower kernel.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import tensorflow as tf
 from clarel_tf.models.packed.packing import Pooling
 from clarel_tf.models.replicas import sum_over_replicas
 
-# What a function under `tf.custom_gradient` returns, and what its gradient does.
+# The type of a gradient function under `tf.custom_gradient`.
 WithGradient = tuple[Any, Callable[..., Any]]
 Gradients = tuple[tf.Tensor | None, ...]
 
@@ -21,8 +21,8 @@ def convolve(x: tf.Tensor, kernel: tf.Tensor, training: bool) -> tf.Tensor:
     """Convolution: float32 [S, C] and [3, C, F] -> [S, F], zeros beyond both ends."""
     if training:
         return _convolve_in_training(x, kernel)
-    # As one product of three neighbours with the kernel. TensorFlow's convolution is no faster on
-    # many captions and slower on one, which is what a server is often asked for.
+    # One product of three neighbours with the kernel. TensorFlow's convolution is no faster on
+    # many captions and slower on one, the usual request to a server.
     padded = tf.pad(x, [[1, 1], [0, 0]])
     neighbours = tf.concat([padded[:-2], x, padded[2:]], axis=1)
     return tf.matmul(neighbours, tf.reshape(kernel, [-1, kernel.shape[2]]))
@@ -59,7 +59,7 @@ def masked_relu(x: tf.Tensor, mask: tf.Tensor) -> WithGradient:
     y = tf.nn.relu(x) * mask
 
     def gradient(of_y: tf.Tensor) -> Gradients:
-        # y is 0 in an empty slot, too, so it says on its own where a gradient passes.
+        # y is 0 in an empty slot too, so it alone determines where the gradient passes.
         return tf.raw_ops.ReluGrad(gradients=of_y, features=y), None
 
     return y, gradient
@@ -83,7 +83,7 @@ def max_pool(x: tf.Tensor, pooling: Pooling) -> tf.Tensor:
 
 
 def turn_round(x: tf.Tensor, reverse: tf.Tensor) -> tf.Tensor:
-    """Every caption from its end: float32 [M, C] and int32 [M] -> [M, C]."""
+    """Reverses every caption: float32 [M, C] and int32 [M] -> [M, C]."""
 
     @tf.custom_gradient
     def turn(x: tf.Tensor) -> WithGradient:
@@ -95,7 +95,7 @@ def turn_round(x: tf.Tensor, reverse: tf.Tensor) -> tf.Tensor:
 def normalize_by_moments(
     x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, share: tf.Tensor, epsilon: float
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Batch norm with a gradient that passes over the batch as few times as it can.
+    """Batch norm with a gradient that needs few passes over the batch.
 
     Args:
       x: float32 [S, C].
@@ -108,7 +108,7 @@ def normalize_by_moments(
 
     @tf.custom_gradient
     def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> WithGradient:
-        # A product with the weights is one pass; multiplying and adding up would be two.
+        # A matrix product with the weights is one pass; multiply and sum would be two.
         mean = sum_over_replicas(tf.matmul(share, x, transpose_a=True))
         squares = tf.math.squared_difference(x, mean)
         variance = sum_over_replicas(tf.matmul(share, squares, transpose_a=True))
@@ -119,7 +119,7 @@ def normalize_by_moments(
             total = tf.reduce_sum(of_y, axis=0, keepdims=True)
             with_x = tf.reduce_sum(of_y * x, axis=0, keepdims=True)
             of_gamma = (with_x - mean * total) * root
-            # What comes by way of the moments comes from the rows of all replicas.
+            # The gradient through the moments comes from the rows of all replicas.
             all_total, all_of_gamma = sum_over_replicas([total, of_gamma])
             # of_x = scale * (of_y - share * (total + x_normalised * of_gamma))
             slope = scale * root * all_of_gamma

@@ -1,12 +1,12 @@
-"""The packed layout of a batch of captions: end to end in one long sequence, hardly any padding.
+"""The packed layout of a batch of captions: one long sequence with hardly any padding.
 
 Each caption is followed by one empty slot, so that a convolution of width 3 never sees a neighbour:
 
     a small bird with a red head . it is blue . ...        ('.' is an empty slot)
 
-A max-pool of 2 lays the captions out anew, half as long and again with an empty slot behind each.
-The second one lays them out for the recurrent layer, which reads step by step: captions sorted by
-length, each step holding only those that still have a token.
+A max-pool of 2 halves the captions and again puts an empty slot after each. The second max-pool
+arranges the rows for the recurrent layer, which reads step by step: captions are sorted by length,
+and each step has only the captions that still have a token.
 """
 
 from typing import NamedTuple
@@ -19,9 +19,8 @@ class Pooling(NamedTuple):
 
     Attributes:
       first, second: int32 [R], the two slots of each row; the second may be an empty one.
-      origin: int32 [S], where the gradient of an occupied slot is found when those of all first
-        slots and those of all second ones are laid one behind the other. Of no meaning for an
-        empty slot.
+      origin: int32 [S], index of each occupied slot in the concatenation of `first` and `second`,
+        for the gradient. Undefined for an empty slot.
     """
 
     first: tf.Tensor
@@ -30,13 +29,13 @@ class Pooling(NamedTuple):
 
 
 class RecurrentSteps(NamedTuple):
-    """How M rows of N captions follow each other in time, longest caption first.
+    """The order in time of M rows of N captions, longest caption first.
 
     Attributes:
       sizes: int32 [steps], captions that are still running at each step; sums to M.
-      reverse: int32 [M], the row at the same distance from the end of the same caption. Reading
-        by it turns every caption round; doing so twice changes nothing.
-      rank: int32 [M], which caption a row belongs to, counted in the sorted order.
+      reverse: int32 [M], permutation of the rows that reverses every caption; applied twice, it is
+        the identity.
+      rank: int32 [M], the caption of each row, in the sorted order.
       lengths: int32 [N], steps of each caption, sorted.
       unsort: int32 [N], row of each original caption in the sorted order.
     """
@@ -53,8 +52,8 @@ class PackedCaptions(NamedTuple):
 
     Attributes:
       token_ids: int32 [S], 0 in empty slots.
-      masks: float32 [S, 1] and [R, 1]: 1 where a slot holds something, before the first max-pool
-        and between the two.
+      masks: float32 [S, 1] and [R, 1]: 1 for occupied slots, before the first max-pool and between
+        the two.
       pools: S slots -> R slots -> M rows, step after step.
       steps: the order of those M rows.
     """
@@ -66,11 +65,11 @@ class PackedCaptions(NamedTuple):
 
 
 def pack_captions(token_ids: tf.Tensor) -> PackedCaptions:
-    """Packs captions.
+    """The packed layout of a batch of captions.
 
     Args:
-      token_ids: int32 [N, T], T known, each row filled from the left and padded with 0. A row of
-        zeros takes no room.
+      token_ids: int32 [N, T], T known, each row filled from the left and padded with 0. A row
+        of zeros takes no space.
     """
     limit = token_ids.shape[1]
     lengths = tf.math.count_nonzero(token_ids, axis=1, dtype=tf.int32)
@@ -92,9 +91,9 @@ def pack_captions(token_ids: tf.Tensor) -> PackedCaptions:
 
 
 class _Level:
-    """Captions end to end, an empty slot behind each, and one more at the very end.
+    """Concatenated captions with an empty slot after each, and one more at the very end.
 
-    The last one is there because TensorFlow's convolution cannot take an empty sequence.
+    The last slot exists because TensorFlow's convolution does not accept an empty sequence.
     """
 
     def __init__(self, lengths: tf.Tensor, limit: int):
@@ -110,14 +109,14 @@ class _Level:
         return tf.concat([tf.boolean_mask(grid, self._is_there), [at_end]], axis=0)
 
     def slots_at(self, position: tf.Tensor) -> tf.Tensor:
-        """The slot at `position`, [P], of each caption: [N, P]; beyond its end, its empty slot."""
+        """The slot at `position`, [P], of each caption: [N, P]; its empty slot beyond the end."""
         return self.first + tf.minimum(position, self.lengths[:, tf.newaxis])
 
 
 def _recurrent_layout(
     level: _Level, lengths: tf.Tensor, limit: int
 ) -> tuple[Pooling, RecurrentSteps]:
-    """From the slots of `level` to steps; `lengths`: int32 [N], steps of each caption."""
+    """Pooling from the slots of `level` to steps; `lengths`: int32 [N], steps of each caption."""
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
     unsort = tf.math.invert_permutation(order)
     sorted_lengths = tf.gather(lengths, order)

@@ -1,1 +1,1 @@
-"""Several devices or machines that train as one: meeting, comparing, and the steps they share."""
+"""Training on several devices or machines: start-up, comparison of weights, shared steps."""

@@ -1,7 +1,7 @@
-"""Several devices, or several machines, that train as one: who takes part, and who leads.
+"""`Distribution`: several devices or machines that train as one.
 
-All workers are started with the same command. The chief decides and writes; the others train along,
-hear from it what to do, and write nothing.
+All workers run the same command. The chief evaluates and writes files; the others train with it,
+follow its instructions, and write nothing.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from clarel_tf.training.distributed.source_hash import software
 from clarel_tf.training.distributed.tf_config import read_tf_config
 from clarel_tf.training.distributed.worker_startup import meet
 
-# What TensorFlow raises on the others when a worker ends, is stopped or cannot be reached.
+# Errors that TensorFlow raises when another worker ends, is stopped or cannot be reached.
 _OF_OTHER_WORKERS = (
     tf.errors.AbortedError,
     tf.errors.CancelledError,
@@ -39,9 +39,9 @@ class Distribution:
 
     Attributes:
       strategy: of `tf.distribute`.
-      replicas: how many there are, over all workers.
-      workers: processes that take part.
-      worker: which of them this one is; 0 is the chief.
+      replicas: number of replicas on all workers.
+      workers: number of processes.
+      worker: index of this process; 0 is the chief.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, workers: int = 1, worker: int = 0):
@@ -60,7 +60,7 @@ class Distribution:
         return f"{shared}, {self.workers} workers; this is worker {self.worker}"
 
     def check_batch_size(self, batch_size: int) -> None:
-        """Refuses a batch that the replicas cannot share equally."""
+        """Raises ClarelError if the replicas cannot share the batch equally."""
         if batch_size % self.replicas:
             raise ClarelError(
                 f"batch_size is {batch_size}, which {self.replicas} replicas cannot share equally; "
@@ -68,7 +68,7 @@ class Distribution:
             )
 
     def from_chief(self, arrays: Sequence[np.ndarray | int]) -> list[np.ndarray]:
-        """What the chief gave, on every worker; shapes and types must be the same on all."""
+        """The chief's arrays, on every worker; shapes and types must be equal on all."""
         given = [np.asarray(array) for array in arrays]
         if self.workers == 1:
             return given
@@ -76,17 +76,17 @@ class Distribution:
         def tell(own: list[tf.Tensor]) -> list[tf.Tensor]:
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group
             is_first = tf.equal(replica, 0)
-            # One by one: TensorFlow would join those of a list, which have different types.
+            # One by one: TensorFlow would concatenate a list, and the types differ.
             return [sum_over_replicas(tf.where(is_first, x, tf.zeros_like(x))) for x in own]
 
-        # Collective operations know no unsigned integers.
+        # Collective operations do not support unsigned integers.
         own = [array.astype("i8") if array.dtype.kind in "iu" else array for array in given]
         heard = self.compiled(tell)([tf.constant(array) for array in own])
         heard = [self.local(value).numpy() for value in heard]
         return [value.astype(array.dtype) for value, array in zip(heard, given, strict=True)]
 
     def compiled(self, function: Callable) -> Callable:
-        """`function` on all replicas as one graph; a worker that is gone is one clear error."""
+        """`function` on all replicas as one graph; ClarelError if a worker is gone."""
 
         @tf.function
         def on_replicas(*arguments: Any) -> Any:
@@ -99,12 +99,12 @@ class Distribution:
         return guarded
 
     def local(self, value: Any) -> tf.Tensor:
-        """What the first replica of this process has."""
+        """The value of the first replica in this process."""
         return self.strategy.experimental_local_results(value)[0]
 
     @contextlib.contextmanager
     def chief_first(self) -> Iterator[None]:
-        """Lets the others in when the chief is done, for work that must not be done at once."""
+        """Runs the block on the chief first, then on the other workers."""
         if not self.is_chief:
             self.from_chief([0])
         yield
@@ -112,7 +112,7 @@ class Distribution:
             self.from_chief([0])
 
     def check_same(self, what: Any) -> None:
-        """Refuses to go on unless `what`, ready for JSON, is the same on all workers."""
+        """Raises ClarelError unless `what`, ready for JSON, is equal on all workers."""
         if self.workers == 1:
             return
         text = json.dumps(what, sort_keys=True).encode("utf-8")
@@ -122,7 +122,7 @@ class Distribution:
         def count() -> tf.Tensor:
             return sum_over_replicas(tf.constant(differs))
 
-        # All of them must know, or the others would only see a worker go.
+        # All workers raise; otherwise the others would only see one disappear.
         if self.local(self.compiled(count)()).numpy():
             raise ClarelError(
                 "the workers have different settings or different data; give all of them the same "
@@ -130,9 +130,9 @@ class Distribution:
             )
 
     def finish(self) -> None:
-        """Waits until all workers are here, so that none takes the end of another for a failure."""
+        """Waits for all workers, so that none mistakes the end of another for a failure."""
         self.from_chief([0])
-        # Whoever comes here knows that all have come; from now on a worker may be gone.
+        # All workers have arrived; from now on a worker may leave.
         with contextlib.suppress(ClarelError):
             self.from_chief([0])
 
@@ -167,7 +167,7 @@ def multi_worker(patience: float = 600.0) -> Distribution:
     addresses, worker = read_tf_config()
     print(f"Worker {worker} of 0 to {len(addresses) - 1}: waiting for the others", flush=True)
     peers = meet(addresses, worker, patience, software())
-    # Should TensorFlow not bring together workers that are all alive, it would wait for an hour.
+    # If TensorFlow cannot connect workers that are all alive, it would wait for an hour.
     faulthandler.dump_traceback_later(patience, exit=True)
     try:
         with watched(peers):
@@ -175,10 +175,10 @@ def multi_worker(patience: float = 600.0) -> Distribution:
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         brief = " ".join(str(error).split())[:200]
         raise ClarelError(
-            f"worker {worker} cannot join the others of TF_CONFIG: {brief}"
+            f"worker {worker} cannot join the other workers of TF_CONFIG: {brief}"
         ) from error
     finally:
         faulthandler.cancel_dump_traceback_later()
-    # TensorFlow takes SIGTERM for a notice of later preemption. Here, it ends a worker.
+    # TensorFlow treats SIGTERM as a preemption notice. Here, it ends a worker.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return Distribution(strategy, len(addresses), worker)

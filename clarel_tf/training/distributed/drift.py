@@ -1,7 +1,7 @@
-"""Notices replicas whose weights have drifted apart.
+"""Detects replicas whose weights have drifted apart.
 
-Every replica applies the same gradients to its own copy of the weights, so that the copies stay the
-same but for rounding. Nothing in TensorFlow looks whether they do.
+Every replica applies the same gradients to its own copy of the weights, so the copies should stay
+equal up to rounding. TensorFlow does not check that.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from clarel_tf.errors import ClarelError
 from clarel_tf.models.replicas import replica_count, sum_over_replicas
 from clarel_tf.training.distributed.distribution import Distribution
 
-# Machines of different kinds round differently. Whole numbers must be the same.
+# Different machines round differently. Integers must be equal.
 _TOLERANCE = 1e-3
 _TINY = 1e-6
 
@@ -22,10 +22,10 @@ _TINY = 1e-6
 def drift_check(
     variables: Sequence[keras.Variable], distribution: Distribution
 ) -> Callable[[int], None]:
-    """A function of the step that raises ClarelError, on all workers, if the replicas differ.
+    """A function of the step that raises ClarelError on all workers if the replicas differ.
 
     Args:
-      variables: mirrored ones, the same on all replicas.
+      variables: mirrored variables.
     """
     if distribution.replicas == 1:
         return lambda step: None
@@ -45,14 +45,14 @@ def drift_check(
 
 
 def drifted(projections: np.ndarray, norms: np.ndarray, tolerances: np.ndarray) -> np.ndarray:
-    """True where a copy is further from the middle one than rounding explains: [replicas, V].
+    """True where a copy differs from the median by more than the tolerance: [replicas, V].
 
-    A variable that is finite on no replica has not drifted: the checkpoint refuses it.
+    A variable that is finite on no replica does not count as drift: the checkpoint rejects it.
 
     Args:
       projections: [replicas, V].
       norms: [replicas, V].
-      tolerances: [V], as a part of the norm.
+      tolerances: [V], relative to the norm.
     """
     is_finite = np.isfinite(projections) & np.isfinite(norms)
     middle, norm = (
@@ -70,7 +70,7 @@ def _table(variables: Sequence[keras.Variable]) -> tf.Tensor:
     own = tf.stack([_projection_and_norm(v, number) for number, v in enumerate(variables)], axis=1)
     context = tf.distribute.get_replica_context()
     row = tf.range(replica_count())[None, :, None]
-    # A row for each replica, zero elsewhere: the sum is exact, and a NaN stays in its row.
+    # Each replica fills its own row, so the sum is exact and a NaN stays in its row.
     return sum_over_replicas(
         tf.where(row == context.replica_id_in_sync_group, own[:, None, :], tf.zeros([], tf.float64))
     )
@@ -93,7 +93,7 @@ def _message(step: int, names: list[str], replicas: np.ndarray) -> str:
     who = ", ".join(map(str, replicas))
     return (
         f"the replicas have drifted apart at or before step {step}: their copies of {which} differ "
-        f"(furthest from the middle: replica {who}). Nothing was saved after the last good "
+        f"(farthest from the median: replica {who}). Nothing was saved after the last good "
         "checkpoint. Look for different or faulty hardware, drivers or libraries on the machines; "
-        "the same command goes on from the last checkpoint"
+        "the same command continues from the last checkpoint"
     )

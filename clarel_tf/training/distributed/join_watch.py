@@ -1,8 +1,8 @@
-"""Ends a worker that waits for one that is gone, while TensorFlow joins the cluster.
+"""Ends this worker if another one is gone while TensorFlow joins the cluster.
 
-TensorFlow holds Python's global lock there, so that no thread and no signal handler written in
-Python runs. A second process talks to the other workers meanwhile. If one of them is gone, it
-writes the message and ends this process.
+TensorFlow holds Python's global lock during the join, so no Python thread and no Python signal
+handler can run. A second process talks to the other workers meanwhile. If one of them is gone, it
+prints the message and ends this process.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from clarel_tf.errors import ClarelError
 from clarel_tf.training.distributed.peers import JOINED, READY, Heard, Peers
 
 _JOINED = b"joined\n"
-# Isolated: neither the current folder nor the environment has a say in what is imported.
+# Isolated: neither the current folder nor the environment affects imports.
 _PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from clarel_tf.training.distributed.join_watch import watch; watch(sys.argv[2])"
@@ -31,10 +31,10 @@ _PROGRAM = (
 
 @contextlib.contextmanager
 def watched(peers: Peers) -> Iterator[None]:
-    """Joins the cluster in its block; ends when all workers have joined.
+    """Watches the other workers while the block joins the cluster; returns when all have joined.
 
     If another worker is gone before that, this process ends with exit code 1 and one line that
-    names it. The connections of `peers` belong to the watcher from now on.
+    names it. The watcher owns the connections of `peers` from now on.
     """
     if not peers.others:
         yield
@@ -54,9 +54,9 @@ def watched(peers: Peers) -> Iterator[None]:
 
 
 def _exit_on_hangup() -> None:
-    """Makes SIGHUP end this process with exit code 1, whoever holds Python's lock.
+    """Makes SIGHUP end this process with exit code 1, even while TensorFlow holds Python's lock.
 
-    The handler is `_exit` of the C library, which is called with the signal's number: 1.
+    The handler is `_exit` of the C library. It is called with the number of the signal, which is 1.
     """
     library = ctypes.CDLL(None)
     library.signal.argtypes, library.signal.restype = [ctypes.c_int, ctypes.c_void_p], None
@@ -69,7 +69,7 @@ def _watcher(peers: Peers) -> Iterator[subprocess.Popen]:
     told = {worker: connection.fileno() for worker, connection in peers.told.items()}
     heard: dict[int, list[Any]] = {}
     for worker, one in peers.heard.items():
-        assert one.connection is not None  # nobody goes before all have joined
+        assert one.connection is not None  # no worker leaves before all have joined
         heard[worker] = [one.connection.fileno(), one.pending.decode("latin-1"), one.stage]
     who = {"addresses": peers.addresses, "own": peers.own, "process": os.getpid()}
     state = {**who, "told": told, "heard": heard}
@@ -122,14 +122,14 @@ def _peers(state: dict[str, Any]) -> Peers:
 
 
 def _connection(number: int) -> socket.socket:
-    """A connection that the worker has passed on, by its file number."""
+    """A connection inherited from the worker, by its file descriptor."""
     connection = socket.socket(fileno=number)
     connection.setblocking(False)
     return connection
 
 
 def _is_stopped(process: int) -> bool:
-    """True if the process got SIGSTOP; False where there is no /proc."""
+    """True if the process is stopped (SIGSTOP); False on systems without /proc."""
     try:
         text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -138,7 +138,7 @@ def _is_stopped(process: int) -> bool:
 
 
 def _end(worker: int) -> None:
-    """Ends the worker by SIGHUP; by SIGKILL if it is still there after five seconds."""
+    """Ends the worker with SIGHUP, or with SIGKILL if it still runs after five seconds."""
     for number, seconds in ((signal.SIGHUP, 5.0), (signal.SIGKILL, 0.0)):
         if os.getppid() == worker:
             os.kill(worker, number)

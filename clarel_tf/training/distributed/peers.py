@@ -1,9 +1,9 @@
-"""Open connections to the other workers, on which each says that it is alive and how far it is.
+"""Connections between workers, with heartbeats and the stage of each worker.
 
-A worker talks on the connections that it has opened and listens on those that the others have.
-Every few seconds it repeats its stage: `here`; `ready`, when it has heard of all the others;
-`joined`, when TensorFlow has brought it into the cluster. A worker whose connection ends, or which
-is silent for long, is gone. Whoever gives up says why: all workers end with the same message.
+A worker sends on the connections that it opened and receives on those that the others opened.
+Every few seconds it sends its stage: `here`; `ready`, when it has heard from all others; `joined`,
+when TensorFlow has added it to the cluster. A worker is gone if its connection ends or if it is
+silent for too long. A worker that gives up sends the reason, so all end with the same message.
 """
 
 import contextlib
@@ -19,20 +19,20 @@ from clarel_tf.errors import ClarelError
 HERE, READY, JOINED = range(3)
 _LINES = (b"here", b"ready", b"joined")
 _GONE = b"gone "
-_BEAT = 3.0  # seconds between two signs of life
-_SILENCE = 40.0  # seconds without one after which a worker is gone
+_BEAT = 3.0  # seconds between heartbeats
+_SILENCE = 40.0  # seconds without a heartbeat after which a worker is gone
 _LONGEST_LINE = 4096
 
 
 @dataclasses.dataclass
 class Heard:
-    """What has been heard of a worker.
+    """The state of another worker, as last received.
 
     Attributes:
-      connection: opened by that worker; None when it has ended well.
-      pending: the beginning of a line.
-      stage: how far the worker is.
-      last: when something was heard, by the monotonic clock.
+      connection: opened by that worker; None if it was closed in order.
+      pending: an incomplete line.
+      stage: stage of that worker.
+      last: time of the last message, by the monotonic clock.
     """
 
     connection: socket.socket | None
@@ -45,10 +45,10 @@ class Peers:
     """The other workers of a cluster, by number.
 
     Attributes:
-      stage: how far this worker is.
+      stage: stage of this worker.
       told: connections that this worker has opened.
-      heard: what the others say.
-      is_mute: give no sign of life; for a watcher whose worker is stopped.
+      heard: states of the other workers.
+      is_mute: send no heartbeats; for a watcher whose worker is stopped.
     """
 
     def __init__(self, addresses: Sequence[str], own: int):
@@ -64,20 +64,20 @@ class Peers:
         return f"worker {worker} ({self.addresses[worker]})"
 
     def are_all(self, stage: int) -> bool:
-        """True if this worker and all the others are at `stage` or further."""
+        """True if this worker and all others have reached `stage`."""
         others = [self.heard[worker].stage for worker in self.others if worker in self.heard]
         return len(others) == len(self.others) and min([self.stage, *others]) >= stage
 
     def advance(self, stage: int) -> None:
-        """Puts this worker at `stage` and says so at once."""
+        """Sets the stage of this worker and sends it at once."""
         self.stage, self._last_beat = stage, 0.0
         self._beat()
 
     def listen(self, seconds: float, also: Iterable[Any] = ()) -> list[Any]:
-        """Hears what the others say, for at most `seconds`; ClarelError if one of them is gone.
+        """Receives messages for at most `seconds`; ClarelError if a worker is gone.
 
         Returns:
-          those of `also`, sockets or file numbers, that can be read.
+          The members of `also` (sockets or file descriptors) that are readable.
         """
         self._beat()
         with selectors.DefaultSelector() as selector:
@@ -90,18 +90,18 @@ class Peers:
         for key in events:
             if key.data is not None:
                 self._read(key.data)
-        # After reading: if this process has slept, what was said meanwhile counts.
+        # After reading, so that messages count that arrived while this process slept.
         for worker, heard in self.heard.items():
             if heard.connection and time.monotonic() - heard.last > _SILENCE:
                 raise ClarelError(
-                    f"{self.name(worker)} has not been heard of for {_SILENCE:.0f} seconds. See "
+                    f"{self.name(worker)} has sent nothing for {_SILENCE:.0f} seconds. See "
                     "whether it still runs and can be reached, and start all workers again"
                 )
         return [key.fileobj for key in events if key.data is None]
 
     @contextlib.contextmanager
     def giving_up_together(self) -> Iterator[None]:
-        """If this worker gives up in the block: tells the others why, and closes connections."""
+        """If the block raises, sends the reason to the other workers and closes all connections."""
         try:
             yield
         except BaseException as error:
@@ -119,7 +119,7 @@ class Peers:
             connection.close()
 
     def take(self, worker: int, data: bytes) -> None:
-        """Takes what a worker has said, which may be several lines, or the beginning of one."""
+        """Processes data from a worker: several lines, or part of one."""
         heard = self.heard[worker]
         *lines, heard.pending = (heard.pending + data).split(b"\n")
         for line in lines:
@@ -138,13 +138,13 @@ class Peers:
             try:
                 connection.send(line + b"\n")
             except BlockingIOError:
-                pass  # it does not read; its own silence will show
+                pass  # it does not read; its missing heartbeats will tell
             except OSError:
                 self.told.pop(worker).close()
 
     def _read(self, worker: int) -> None:
         heard = self.heard[worker]
-        assert heard.connection is not None  # or it would not have been listened to
+        assert heard.connection is not None  # only open connections are read
         try:
             data = heard.connection.recv(_LONGEST_LINE)
         except BlockingIOError:
@@ -156,7 +156,7 @@ class Peers:
         if not data or len(heard.pending) > _LONGEST_LINE:
             heard.connection.close()
             heard.connection = None
-            # Nobody goes before all have joined.
+            # No worker leaves before all have joined.
             if min(self.stage, heard.stage) < JOINED:
                 raise ClarelError(
                     f"{self.name(worker)} ended while the workers were starting. Its own message "

@@ -15,11 +15,11 @@ from clarel_tf.training.optimizers import make_optimizer
 class ReplicatedModel:
     """A twin of a model, with a copy of each variable on each device.
 
-    The model itself stays an ordinary one: evaluation, export and checkpoints need not know.
+    The original model is unchanged, so evaluation, export and checkpoints work as usual.
     """
 
     def __init__(self, model: Clarel, settings: TrainingConfig, distribution: Distribution):
-        """`model`: compiled and built; that of the chief is what all workers begin with."""
+        """`model`: compiled and built; all workers start from the chief's weights."""
         self.model, self._settings, self._distribution = model, settings, distribution
         with distribution.strategy.scope():
             self._twin = Clarel.from_config(model.get_config())
@@ -35,16 +35,16 @@ class ReplicatedModel:
         callbacks: Sequence[keras.callbacks.Callback],
         first_step: int = 0,
     ) -> None:
-        """One step for each batch, as `keras.Model.fit` would take it; every replica has all rows.
+        """Takes one step for each batch, like `keras.Model.fit`; every replica gets all rows.
 
-        Keras's own loop would split batches by itself, and counts on one process. Whenever a
-        checkpoint is due, the replicas compare their weights first, on all workers.
+        Keras's own loop would split the batches and assumes one process. Before each checkpoint,
+        the replicas of all workers compare their weights.
 
         Args:
-          first_step: how many steps have been taken before.
+          first_step: number of steps already taken.
         """
         learn = self._distribution.compiled(self._twin.learn)
-        # At home: a metric of the twin would be added up over all workers whenever it is reset.
+        # On the original model: a metric of the twin would be summed over workers at each reset.
         update_averages = tf.function(self.model.update_averages)
         check_drift = drift_check(_state(self._twin), self._distribution)
         for callback in callbacks:
@@ -62,7 +62,7 @@ class ReplicatedModel:
         self.bring_home()
 
     def bring_home(self) -> None:
-        """Gives the model what the twin has learned."""
+        """Copies the weights of the twin to the model."""
         for own, learned in zip(_state(self.model), _state(self._twin), strict=True):
             own.assign(learned.numpy())
 

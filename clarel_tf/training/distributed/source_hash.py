@@ -1,6 +1,6 @@
-"""The software a worker runs, in one line, so that workers can compare it.
+"""Software versions of a worker in one line, for comparison between workers.
 
-Workers with different code train on without an error, and to a wrong result.
+Workers with different code would train without an error and give a wrong result.
 """
 
 import collections
@@ -24,7 +24,7 @@ def source_hash(package: Path = _PACKAGE) -> str:
 
 
 def software() -> str:
-    """Versions and the hash of the sources, as `name=value` with spaces between."""
+    """Versions and the hash of the sources, as `name=value` pairs separated by spaces."""
     import keras
     import tensorflow as tf
 
@@ -39,7 +39,7 @@ def software() -> str:
 
 
 def differences(by_worker: Mapping[int, str]) -> dict[int, str]:
-    """In what each worker differs from most of them: worker -> text; the chief wins a tie.
+    """How each worker differs from the majority: worker -> text; in a tie the chief is right.
 
     Args:
       by_worker: worker -> what `software` returned there.

@@ -11,11 +11,11 @@ _JOBS = ("chief", "worker")
 
 
 class _Unusable(ValueError):
-    """What is wrong with TF_CONFIG."""
+    """An error in TF_CONFIG."""
 
 
 def read_tf_config() -> tuple[list[str], int]:
-    """(addresses of the workers, which of them this is) by TF_CONFIG; the chief is number 0."""
+    """(addresses of the workers, index of this worker) from TF_CONFIG; the chief has index 0."""
     try:
         return _cluster(_parsed(os.environ.get("TF_CONFIG")))
     except _Unusable as error:
@@ -44,9 +44,9 @@ def _cluster(config: dict[str, Any]) -> tuple[list[str], int]:
     jobs, task = config["cluster"], config["task"]
     for job, addresses in jobs.items():
         if job not in _JOBS:
-            raise _Unusable(f"its cluster has a job {job!r}; chief and worker are known")
+            raise _Unusable(f"its cluster has a job {job!r}; only chief and worker are supported")
         if not isinstance(addresses, list):
-            raise _Unusable(f"the addresses of its job {job!r} are no list")
+            raise _Unusable(f"the addresses of its job {job!r} are not a list")
     if len(jobs.get("chief", [])) > 1:
         raise _Unusable("its cluster has more than one chief")
     together = jobs.get("chief", []) + jobs.get("worker", [])
@@ -56,32 +56,32 @@ def _cluster(config: dict[str, Any]) -> tuple[list[str], int]:
             raise _Unusable(f"two workers have the address {address!r}")
     kind, index = task.get("type"), _index(task.get("index"))
     if not isinstance(kind, str) or kind not in jobs:
-        raise _Unusable(f"the type of its task is {kind!r}, which is no job of its cluster")
+        raise _Unusable(f"the type of its task is {kind!r}, which is not a job of its cluster")
     if index >= len(jobs[kind]):
         raise _Unusable(f"the index of its task is {index}, but {kind!r} has {len(jobs[kind])}")
     return together, index + (len(jobs.get("chief", [])) if kind == "worker" else 0)
 
 
 def _index(value: Any) -> int:
-    """A whole number, or the digits of one, which TensorFlow takes as well."""
+    """An index, given as a number or as a string of digits, both of which TensorFlow accepts."""
     if isinstance(value, str) and re.fullmatch("[0-9]{1,6}", value):
         return int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise _Unusable(f"the index of its task is {value!r}, which is no number of a worker")
+        raise _Unusable(f"the index of its task is {value!r}, which is not the number of a worker")
     return value
 
 
 def _check_address(address: Any) -> None:
     if not isinstance(address, str):
-        raise _Unusable(f"the address {address!r} is no text")
+        raise _Unusable(f"the address {address!r} is not a string")
     host, _, port = address.rpartition(":")
     if not host or not re.fullmatch("[0-9]+", port):
         raise _Unusable(f"the address {address!r} is not host:port")
     if len(port) > 5 or not 1 <= int(port) <= 65535:
         raise _Unusable(f"the port of {address!r} is not between 1 and 65535")
     if not re.fullmatch(r"\[[0-9a-fA-F:.]+\]|[^\s\x00-\x1f:\[\]/@]+", host):
-        raise _Unusable(f"the host of {address!r} cannot be a name (IPv6 goes in [brackets])")
+        raise _Unusable(f"the host of {address!r} is not a valid name (IPv6 goes in [brackets])")
     try:
         host.encode("idna")
     except UnicodeError:
-        raise _Unusable(f"the host of {address!r} cannot be a name") from None
+        raise _Unusable(f"the host of {address!r} is not a valid name") from None

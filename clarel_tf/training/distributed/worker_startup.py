@@ -1,6 +1,6 @@
-"""Waits until all workers of a cluster are there and run the same software.
+"""Waits until all workers of a cluster are present and run the same software.
 
-TensorFlow would wait by itself, but for an hour, and deaf to Ctrl-C and SIGTERM.
+TensorFlow would wait too, but for an hour, and without reacting to Ctrl-C and SIGTERM.
 """
 
 import contextlib
@@ -19,23 +19,23 @@ _HELLO = re.compile(rb"clarel_tf worker ([0-9]{1,6}) ([ -~]{0,1000})")
 _LONGEST_HELLO = 2048
 _TIME_FOR_HELLO = 5.0
 _MOST_CALLERS = 64
-# A worker of an older release says its number alone, and answers to a number with its own.
+# A worker of an older release sends only its number, and answers a number with its own.
 _OLD_HELLO = re.compile(rb"[0-9]{1,6}")
 
 
 def meet(addresses: Sequence[str], own: int, patience: float, software: str = "") -> Peers:
-    """Returns when every worker has reached every other one at its own address.
+    """Returns when all workers are connected with each other.
 
-    Nobody leaves before all are ready.
+    No worker returns before all are ready.
 
     Args:
-      addresses: `host:port` of each worker. The port can be listened at again afterwards.
-      own: which of them this one is.
-      patience: seconds to wait for workers that do not come.
-      software: what must be the same on all workers; see `source_hash.software`.
+      addresses: `host:port` of each worker. The port is free again afterwards.
+      own: index of this worker.
+      patience: seconds to wait for missing workers.
+      software: must be equal on all workers; see `source_hash.software`.
 
     Returns:
-      the connections to the others, which the caller closes.
+      The connections to the other workers; the caller closes them.
     """
     peers = Peers(addresses, own)
     deadline = time.monotonic() + patience
@@ -71,7 +71,7 @@ def _hello(own: int, software: str) -> bytes:
 
 
 class _Dialler:
-    """Opens a connection to each of the others, in threads, as names may take long to look up."""
+    """Opens a connection to each other worker, in threads, because name lookup can be slow."""
 
     def __init__(self, peers: Peers, software: str):
         self._peers, self._hello = peers, _hello(peers.own, software)
@@ -79,10 +79,10 @@ class _Dialler:
         self._is_over = threading.Event()
 
     def call_the_others(self) -> None:
-        """Sees to it that each worker that has not been reached is being called."""
+        """Starts a thread for each worker that is not connected and has none."""
         for worker in self._peers.others:
             before = self._threads.get(worker)
-            # In this order: a thread that has reached the worker says so before it ends.
+            # In this order: a thread reports its connection before it ends.
             if not (before and before.is_alive()) and worker not in self._peers.told:
                 thread = threading.Thread(target=self._call, args=(worker,), daemon=True)
                 self._threads[worker] = thread
@@ -96,7 +96,7 @@ class _Dialler:
         while not self._is_over.is_set():
             with contextlib.suppress(OSError, UnicodeError):
                 connection = socket.create_connection((host, int(port)), timeout=2)
-                # A port of this machine that nobody listens at can reach itself.
+                # A connection to a local port without a listener can connect to itself.
                 if connection.getsockname() != connection.getpeername():
                     connection.sendall(self._hello)
                     connection.setblocking(False)
@@ -109,7 +109,7 @@ class _Dialler:
 
 
 class _Door:
-    """Listens at the worker's own address; who does not say hello in time is sent away."""
+    """Listens at the worker's own address; closes connections without a hello in time."""
 
     def __init__(self, peers: Peers, software: str):
         self._peers = peers
@@ -127,7 +127,7 @@ class _Door:
         self._server.setblocking(False)
 
     def sockets(self) -> list[socket.socket]:
-        """Those at which somebody may say something."""
+        """The sockets to read from."""
         oldest_first = list(self._callers)
         for connection in oldest_first[: max(0, len(oldest_first) - _MOST_CALLERS)]:
             self._send_away(connection)
@@ -137,7 +137,7 @@ class _Door:
         return [self._server, *self._callers]
 
     def answer(self, connection: socket.socket) -> None:
-        """Lets a caller in, or hears who it is."""
+        """Accepts a connection, or reads the hello of one."""
         if connection is not self._server:
             self._hear(connection)
             return
@@ -147,12 +147,12 @@ class _Door:
             self._callers[caller] = Heard(caller)
 
     def have_all_met(self) -> bool:
-        """True if this worker and each of the others have said hello to each other."""
+        """True if this worker and each other worker have exchanged hellos."""
         met = self._peers.heard.keys() & self._peers.told.keys()
         return self._peers.others <= met | self._old_workers()
 
     def check_software(self) -> None:
-        """Refuses to go on if a worker runs other software than most of them."""
+        """Raises ClarelError if a worker runs other software than the majority."""
         complaints = [
             f"{self._peers.name(worker)} runs other software than the others: {what}"
             for worker, what in differences(self._software).items()
@@ -173,7 +173,7 @@ class _Door:
         return self._old - self._peers.heard.keys()
 
     def _ask_back(self, worker: int) -> None:
-        """Finds out whether the worker at that address is one of an older release."""
+        """Finds out whether the worker at an address runs an older release."""
         host, port = self._peers.addresses[worker].rsplit(":", 1)
         with (
             contextlib.suppress(OSError, UnicodeError),
@@ -202,7 +202,7 @@ class _Door:
             del self._callers[connection]
             self._peers.heard[int(hello[1])] = Heard(connection)
             self._software[int(hello[1])] = hello[2].decode()
-            # It may have said all that it has to say with its hello.
+            # Its later messages may have arrived together with its hello.
             self._peers.take(int(hello[1]), rest)
             return
         self._send_away(connection)
