@@ -1,6 +1,7 @@
 """sweep_main.py in a real process, and the tables it makes."""
 
 import csv
+import shutil
 
 import matplotlib.image
 import pytest
@@ -147,11 +148,11 @@ def test_program(tmp_path, demo_data_dir):
 
 
 def test_runs_of_an_earlier_sweep_with_other_settings_are_not_taken_for_this_one(
-    tmp_path, splits, small_config
+    tmp_path, small_config, finished_run
 ):
     grid = parse_grid(["kappa=0.5"])
     configs = grid_configs(small_config, grid)
-    run_experiment(configs["kappa=0.5"], splits, tmp_path / "kappa=0.5")
+    shutil.copytree(finished_run, tmp_path / "kappa=0.5")
     assert len(collect(tmp_path, configs, grid)) == 1
     longer = grid_configs(small_config.override({"steps": 13}), grid)
     assert collect(tmp_path, longer, grid) == []

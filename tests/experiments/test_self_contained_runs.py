@@ -48,6 +48,7 @@ def test_a_run_goes_on_and_is_evaluated_without_its_vector_file(tmp_path, splits
     config = small_config.override({"word_vectors": str(source)})
     whole = run_experiment(config, splits, tmp_path / "whole", NAMES)
     run_validation(config, splits, tmp_path / "run")
+    shutil.copytree(tmp_path / "run", tmp_path / "early")
     shutil.move(source, tmp_path / "moved.txt")
     # The second phase has words that the first had not, and their vectors.
     assert run_experiment(config, splits, tmp_path / "run", NAMES) == whole
@@ -55,11 +56,11 @@ def test_a_run_goes_on_and_is_evaluated_without_its_vector_file(tmp_path, splits
     folder = RunFolder(tmp_path / "run")
     assert evaluate_run(folder, config, splits, NAMES, config.seed)[1] == evaluation
     # So it is where the run was killed before its first checkpoint.
-    shutil.copytree(tmp_path / "run", tmp_path / "early")
+    chosen = read_json(folder.calibration_path)
     for path in (tmp_path / "early").rglob("*"):
-        if path.name in ("results.json", "model.keras", "calibration.json", "checkpoints"):
+        if path.name in ("model.keras", "calibration.json", "checkpoints"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert run_experiment(config, splits, tmp_path / "early", NAMES) == whole
+    assert run_validation(config, splits, tmp_path / "early") == chosen
     # Where the file is now may be said, and it is compared.
     moved = config.override({"word_vectors": str(tmp_path / "moved.txt")})
     assert run_experiment(moved, splits, tmp_path / "run", NAMES)["zsl"] == whole["zsl"]
