@@ -1,6 +1,7 @@
 """Settings for all tests, a data set small enough to train on in a second, and runs to look at."""
 
 import fcntl
+import gc
 import os
 import shutil
 from collections.abc import Callable
@@ -24,19 +25,26 @@ hypothesis.settings.load_profile("untimed")
 # Files whose tests start programs: begun first, so that both processes end at about the same time.
 # Two that need the same fixture are not neighbours: one process would wait for the other.
 _SLOW_FILES = (
-    "test_train_main.py",
-    "test_distribution.py",
     "test_export.py",
-    "test_training.py",
+    "test_distribution.py",
+    "test_train_main.py",
+    "test_self_contained_runs.py",
+    "test_expansion.py",
+    "test_zero_shot_builders.py",
+    "test_model.py",
+    "test_ownership.py",
     "pairs_dataset_builder_test.py",
     "test_readme.py",
-    "test_sweep.py",
-    "test_evaluate_and_repeat.py",
-    "test_all_datasets.py",
-    "test_model.py",
+    "test_training.py",
+    "test_commands.py",
     "test_real_cub.py",
-    "test_report.py",
+    "test_sweep.py",
+    "test_drift.py",
+    "test_evaluate_and_repeat.py",
     "test_serving_client.py",
+    "test_own_towers.py",
+    "test_registration.py",
+    "test_text_tower.py",
 )
 
 
@@ -46,6 +54,12 @@ def pytest_collection_modifyitems(items):
         return _SLOW_FILES.index(name) if name in _SLOW_FILES else len(_SLOW_FILES)
 
     items.sort(key=rank)
+
+
+def pytest_collection_finish():
+    """Imported modules are no garbage: to look through them again and again takes some percent."""
+    gc.collect()
+    gc.freeze()
 
 
 _COLOURS = ("red", "blue", "green", "white", "black", "brown", "grey", "pink")

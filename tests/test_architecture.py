@@ -78,6 +78,18 @@ def test_a_module_imports_only_what_its_folder_may(module):
     assert imports <= allowed_imports()[folder] | {folder, "top"}
 
 
+def test_tests_are_in_the_folders_of_the_package():
+    """Only helpers have a folder besides, and only helpers are no tests."""
+    paths = [path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("*.py")]
+    folders = {path.parts[0] for path in paths if len(path.parts) > 1}
+    assert folders - {"helpers"} == {
+        path.parent.name for path in PACKAGE.glob("*/__init__.py") if path.parent.name != "datasets"
+    }
+    for path in paths:
+        is_helper = path.parts[0] in ("helpers", "conftest.py")
+        assert path.name.startswith("test_") != is_helper, path
+
+
 def test_imports_are_found_wherever_they_stand():
     package = ["clarel_tf", "storage"]
     for source, found in (

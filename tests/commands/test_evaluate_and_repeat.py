@@ -58,6 +58,7 @@ def test_evaluating_again_gives_the_same_measures(repeated_demo, tmp_path):
     assert {name: (run_dir / name).read_text() for name in before} == before
 
 
+@pytest.mark.slow
 def test_the_models_of_all_seeds_are_one_more_run(repeated_demo, tmp_path):
     folder, _ = repeated_demo
     run_dir = folder / "run" / "ensemble"

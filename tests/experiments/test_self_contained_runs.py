@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.records import Measures
 from clarel_tf.experiments.experiment import run_experiment, run_validation
@@ -16,7 +17,7 @@ from clarel_tf.storage.files import read_json
 from clarel_tf.storage.records import from_json
 from clarel_tf.storage.word_vectors import load_word_vectors
 from tests.conftest import NAMES
-from tests.helpers.programs import SMALL_MODEL, call_program
+from tests.helpers.programs import call_program
 
 WORDS = ("a", "red", "blue", "green", "white", "black", "brown", "grey", "pink", "purple")
 
@@ -27,6 +28,16 @@ def write_vectors(path: Path, seed: int = 0) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, splits, small_config) -> tuple[Config, Path, Path]:
+    """(settings, folder of a run with word vectors, where their file is now)."""
+    folder = tmp_path_factory.mktemp("trained")
+    source = write_vectors(folder / "files" / "vectors.txt")
+    config = small_config.override({"word_vectors": str(source)})
+    run_experiment(config, splits, folder / "run", NAMES)
+    return config, folder / "run", Path(shutil.move(source, folder / "moved.txt"))
 
 
 def test_kept_vectors_are_those_of_the_file(tmp_path, splits):
@@ -45,12 +56,13 @@ def test_kept_vectors_are_those_of_the_file(tmp_path, splits):
         read_kept_vectors(kept, asked)
 
 
-def test_a_run_goes_on_and_is_evaluated_without_its_vector_file(tmp_path, splits, small_config):
-    source = write_vectors(tmp_path / "files" / "vectors.txt")
-    config = small_config.override({"word_vectors": str(source)})
-    whole = run_experiment(config, splits, tmp_path / "whole", NAMES)
+def test_a_run_goes_on_and_is_evaluated_without_its_vector_file(tmp_path, splits, trained):
+    config, reference, moved = trained
+    whole = read_json(reference / "results.json")
+    shutil.copy(moved, config.word_vectors)
     run_validation(config, splits, tmp_path / "run")
-    shutil.move(source, tmp_path / "moved.txt")
+    Path(config.word_vectors).unlink()
+    shutil.copytree(tmp_path / "run", tmp_path / "early")
     # The second phase has words that the first had not, and their vectors.
     assert run_experiment(config, splits, tmp_path / "run", NAMES) == whole
     evaluation = read_json(tmp_path / "run" / "evaluation.json")
@@ -59,39 +71,35 @@ def test_a_run_goes_on_and_is_evaluated_without_its_vector_file(tmp_path, splits
         Measures, evaluation, "evaluation.json"
     )
     # So it is where the run was killed before its first checkpoint.
-    shutil.copytree(tmp_path / "run", tmp_path / "early")
+    chosen = folder.read_selection()
     for path in (tmp_path / "early").rglob("*"):
-        if path.name in ("results.json", "model.keras", "selection.json", "checkpoints"):
+        if path.name in ("model.keras", "selection.json", "checkpoints"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert run_experiment(config, splits, tmp_path / "early", NAMES) == whole
+    assert run_validation(config, splits, tmp_path / "early") == chosen
     # Where the file is now may be said, and it is compared.
-    moved = config.override({"word_vectors": str(tmp_path / "moved.txt")})
-    assert run_experiment(moved, splits, tmp_path / "run", NAMES).zsl == whole.zsl
-    write_vectors(tmp_path / "moved.txt", seed=1)
+    there = config.override({"word_vectors": shutil.copy(moved, str(tmp_path / "there.txt"))})
+    assert run_experiment(there, splits, tmp_path / "run", NAMES).zsl == whole.zsl
+    write_vectors(tmp_path / "there.txt", seed=1)
     with pytest.raises(ClarelError, match="the word-vector file is not what"):
-        run_experiment(moved, splits, tmp_path / "run", NAMES)
+        run_experiment(there, splits, tmp_path / "run", NAMES)
+    without = config.override({"word_vectors": ""})
     with pytest.raises(ClarelError, match=r"word_vectors=.*, now it is"):
-        run_experiment(small_config, splits, tmp_path / "run", NAMES)
+        run_experiment(without, splits, tmp_path / "run", NAMES)
 
 
-def test_export_needs_the_file_for_all_its_words_alone(tmp_path, demo_data_dir):
-    source = write_vectors(tmp_path / "files" / "vectors.txt")
-    data, run_dir = f"--data_dir={demo_data_dir}", f"--run_dir={tmp_path / 'run'}"
-    flags = [*SMALL_MODEL, "--steps=4", "--batch_size=16", "--captions=1", "--warmup_steps=1"]
-    done = call_program("train_main.py", data, run_dir, *flags, f"--word_vectors={source}")
-    assert done.returncode == 0, done.stderr
-    shutil.move(source, tmp_path / "moved.txt")
-    write_vectors(tmp_path / "other.txt", seed=1)
-    export = ["export_main.py", data, run_dir, f"--export_dir={tmp_path / 'models'}"]
+def test_export_needs_the_file_for_all_its_words_alone(tmp_path, trained):
+    _, run_dir, moved = trained
+    other = write_vectors(tmp_path / "other.txt", seed=1)
+    export = ["export_main.py", f"--run_dir={run_dir}", f"--export_dir={tmp_path / 'models'}"]
     done = call_program(*export)
     assert done.returncode == 0, done.stderr
     every_word = [*export, "--export_vocabulary=all"]
     for flags, message in (
         ([], "give its path with --word_vectors"),
-        ([f"--word_vectors={tmp_path / 'other.txt'}"], "the word-vector file is not what"),
+        ([f"--word_vectors={other}"], "the word-vector file is not what"),
     ):
         done = call_program(*every_word, *flags)
         assert done.returncode == 1 and message in done.stderr, done.stderr
-    done = call_program(*every_word, f"--word_vectors={tmp_path / 'moved.txt'}")
+    done = call_program(*every_word, f"--word_vectors={moved}")
     assert done.returncode == 0, done.stderr
     assert "Exported version 2" in done.stdout

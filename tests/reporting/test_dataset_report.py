@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from clarel_tf.reporting.dataset_report import dataset_report
-from tests.helpers.programs import call_program, run_program
+from tests.helpers.programs import call_program
 
 NAMES = [f"class {i}" for i in range(8)]
 
@@ -46,9 +46,9 @@ def test_names_ids_and_captions_are_printable(splits):
 
 
 def test_program_on_demo(demo_data_dir):
-    done = run_program("inspect_main.py", env={"TFDS_DATA_DIR": str(demo_data_dir)})
+    data = f"--data_dir={demo_data_dir}"
+    done = call_program("inspect_main.py", data)
     assert done.returncode == 0, done.stderr
     assert "demo/1.0.0" in done.stdout and "Tokens a caption" in done.stdout
-    flags = [f"--data_dir={demo_data_dir}", "--word_vectors=none.txt"]
-    wrong = call_program("inspect_main.py", *flags)
+    wrong = call_program("inspect_main.py", data, "--word_vectors=none.txt")
     assert wrong.returncode == 1 and wrong.stderr.splitlines()[-1].startswith("error: cannot read")

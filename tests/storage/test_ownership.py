@@ -16,6 +16,7 @@ from clarel_tf.experiments.experiment import run_experiment, run_validation
 from clarel_tf.experiments.repeats import run_repeats
 from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.experiments.sweep import claim_sweep_dir
+from clarel_tf.experiments.training_phase import save_model
 from clarel_tf.models.saving import load_model
 from clarel_tf.serving.export import export_run
 from clarel_tf.storage import ownership
@@ -254,16 +255,19 @@ def test_a_run_that_lost_its_config_is_not_deleted(tmp_path, small_config, finis
     assert contents(tmp_path / "run.old-1") == before
 
 
-def test_an_ensemble_of_other_models_is_moved_aside(tmp_path, splits, small_config):
+def test_an_ensemble_of_other_models_is_moved_aside(tmp_path, splits, small_config, finished_run):
+    shutil.copytree(finished_run, tmp_path / "runs" / "seed_0")
     run_repeats(small_config, splits, tmp_path / "runs", 2, ensemble=True)
     ensemble = tmp_path / "runs" / "ensemble"
     before = contents(ensemble)
     run_repeats(small_config, splits, tmp_path / "runs", 2, ensemble=True)
     assert contents(ensemble) == before
-    # A member is trained again: the ensemble is out of date, though its seeds are the same.
-    one = small_config.override({"seed": 1, "learning_rate": 0.001})
-    members = [tmp_path / "runs" / "seed_0", tmp_path / "other"]
-    run_experiment(one, splits, members[1])
+    # A member has other weights: the ensemble is out of date, though its seeds are the same.
+    members = [tmp_path / "runs" / "seed_0", tmp_path / "runs" / "seed_1"]
+    model = load_model(members[1] / "model.keras")
+    model.trainable_variables[0].assign(model.trainable_variables[0] + 1.0)
+    (members[1] / "model.keras").unlink()
+    save_model(model, members[1] / "model.keras")
     run_ensemble(small_config, splits, ensemble, members)
     assert contents(tmp_path / "runs" / "ensemble.old-1") == before
     assert read_json(ensemble / "results.json")["seeds"] == [0, 1]
