@@ -10,7 +10,7 @@ import tensorflow as tf
 from captions import Corpus
 from plain_clarel import plain_optimizer
 
-from clarel_tf.config import ModelConfig, TrainingConfig
+from clarel_tf.config_sections import ModelConfig, TrainingConfig
 from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.standard_towers import standard_towers
 from clarel_tf.models.vocabulary import Tokenizer

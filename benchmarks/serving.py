@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from clarel_tf.config import ModelConfig
+from clarel_tf.config_sections import ModelConfig
 from clarel_tf.decision.selected import NoneThreshold, Selected
 from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.standard_towers import standard_towers

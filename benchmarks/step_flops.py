@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from clarel_tf.config import ModelConfig
+from clarel_tf.config_sections import ModelConfig
 
 
 def step_flops(

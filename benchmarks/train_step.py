@@ -20,7 +20,7 @@ from captions import Corpus, load_corpus
 from plain_clarel import PlainClarel
 from step_flops import step_flops
 
-from clarel_tf.config import ModelConfig
+from clarel_tf.config_sections import ModelConfig
 
 BATCHES = 8
 PRODUCT_SIZE = 2048

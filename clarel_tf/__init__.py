@@ -11,9 +11,9 @@ from clarel_tf import registration
 
 if TYPE_CHECKING:
     from clarel_tf.config import Config as Config
-    from clarel_tf.config import LossConfig as LossConfig
-    from clarel_tf.config import ModelConfig as ModelConfig
-    from clarel_tf.config import TrainingConfig as TrainingConfig
+    from clarel_tf.config_sections import LossConfig as LossConfig
+    from clarel_tf.config_sections import ModelConfig as ModelConfig
+    from clarel_tf.config_sections import TrainingConfig as TrainingConfig
     from clarel_tf.data.loading import class_names as class_names
     from clarel_tf.data.loading import get_builder as get_builder
     from clarel_tf.data.loading import load_splits as load_splits
@@ -52,15 +52,15 @@ _HOME_OF_NAME = {
     "FeatureTower": "clarel_tf.models.feature_tower",
     "ImageTower": "clarel_tf.models.towers",
     "LocalTransport": "clarel_tf.serving.local",
-    "LossConfig": "clarel_tf.config",
-    "ModelConfig": "clarel_tf.config",
+    "LossConfig": "clarel_tf.config_sections",
+    "ModelConfig": "clarel_tf.config_sections",
     "Results": "clarel_tf.evaluation.records",
     "RunFolder": "clarel_tf.experiments.run_folder",
     "ServingClient": "clarel_tf.serving.client",
     "ServingError": "clarel_tf.serving.calls",
     "Split": "clarel_tf.data.split",
     "TextTower": "clarel_tf.models.towers",
-    "TrainingConfig": "clarel_tf.config",
+    "TrainingConfig": "clarel_tf.config_sections",
     "build_vocabulary": "clarel_tf.models.vocabulary",
     "class_names": "clarel_tf.data.loading",
     "connect": "clarel_tf.serving.client",

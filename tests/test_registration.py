@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from clarel_tf.config import ModelConfig, TrainingConfig
+from clarel_tf.config_sections import ModelConfig, TrainingConfig
 from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.ensemble import Ensemble
 from clarel_tf.models.standard_towers import standard_towers

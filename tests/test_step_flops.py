@@ -1,7 +1,7 @@
 """The count of operations against hand arithmetic."""
 
 from benchmarks.step_flops import step_flops
-from clarel_tf.config import ModelConfig
+from clarel_tf.config_sections import ModelConfig
 
 
 def test_every_part_of_a_tiny_model():

@@ -34,7 +34,7 @@ def run_experiment(
 
     Args:
       class_names: by label, for the report; numbers if not given.
-      restart: move a run that is there aside instead of going on with it.
+      restart: move a run that is there aside instead of continuing it.
       distribution: the devices to train on, seen from the chief; the default is one device.
       make_towers: a function of (config, training split, its vocabulary, its word vectors or None)
         that gives the image tower and the text tower of a fresh model, see `models.towers`. The
@@ -75,7 +75,7 @@ def run_validation(
 ) -> Selection:
     """The first half of the experiment: settings can be compared and no test image is looked at.
 
-    `run_experiment` with the same arguments goes on from here.
+    `run_experiment` with the same arguments continues from here.
     """
     run = opened_run(run_dir, config, splits, restart, distribution, make_towers=make_towers)
     with run as (folder, splits, fingerprints):

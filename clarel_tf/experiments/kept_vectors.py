@@ -12,7 +12,7 @@ from clarel_tf.storage import checksums
 from clarel_tf.storage.array_files import read_npz
 from clarel_tf.storage.word_vectors import WordVectors, load_word_vectors
 
-_REMEDY = "put back a copy of it, or delete it: it is made again from the vector file"
+_REMEDY = "restore a copy, or delete it: it is made again from the vector file"
 
 
 def keep_vectors(path: Path, source: str, splits: Iterable[Split]) -> None:

@@ -60,7 +60,7 @@ def run_repeats(
 ) -> RepeatsSummary:
     """Runs seeds `config.seed`, `config.seed` + 1, ... each in a folder of its own, and sums up.
 
-    What is finished is not run again, so a broken series goes on where it stopped.
+    What is finished is not run again, so a broken series continues where it stopped.
 
     Args:
       ensemble: test the ensemble of all seeds as well, in the folder `ensemble`.

@@ -1,4 +1,4 @@
-"""The folder of a run: what is in it, and whether a command may go on with it."""
+"""The folder of a run: what is in it, and whether a command may continue it."""
 
 import contextlib
 import re
@@ -13,7 +13,7 @@ from clarel_tf.storage import checksums, files, ownership
 from clarel_tf.storage.records import Record, from_json
 
 # What can be done about a file that nothing else in the folder can replace, and about one that can.
-BEGIN_ANEW = "put back a copy of it, or begin anew with --restart, which moves this run aside"
+BEGIN_ANEW = "restore a copy, or start again with --restart, which moves this run aside"
 MAKE_AGAIN = "delete it, and results.json if that is there: the training command makes them again"
 
 # Everything that a run writes, by its path in the folder.
@@ -79,7 +79,7 @@ class RunFolder:
         """Makes the folder, or checks that the run in it is this one, and keeps others out of it.
 
         Args:
-          restart: move a run that is there aside instead of going on with it.
+          restart: move a run that is there aside instead of continuing it.
         """
         with files.writing_in(self.path, "run_dir"):
             # Before anything is written, the lock included.
@@ -138,7 +138,7 @@ class RunFolder:
         print(f"The run that was in {self.path} is now in {aside}; delete that if you like.")
 
     def begin_with(self, fingerprints: dict[str, Any]) -> None:
-        """Notes what data the run begins with; refuses to go on with other data.
+        """Notes what data the run begins with; refuses to continue with other data.
 
         Args:
           fingerprints: of the splits by name, and of whatever else the result depends on.

@@ -52,7 +52,7 @@ def train_phase(
     kept_vectors: Path | None = None,
     make_towers: MakeTowers | None = None,
 ) -> Clarel:
-    """Trains a new model on `split`, or goes on with the one in `folder`.
+    """Trains a new model on `split`, or continues the one in `folder`.
 
     Args:
       folder: None for a worker that is not the chief.

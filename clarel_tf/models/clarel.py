@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from clarel_tf.config import LossConfig, ModelConfig
+from clarel_tf.config_sections import LossConfig, ModelConfig
 from clarel_tf.errors import ClarelError
 from clarel_tf.models import losses
 from clarel_tf.models.distances import pairwise_distances

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from clarel_tf.config import ModelConfig
+from clarel_tf.config_sections import ModelConfig
 from clarel_tf.models.caption_tower import CaptionTower
 from clarel_tf.models.feature_tower import FeatureTower
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from clarel_tf.config import TrainingConfig
+from clarel_tf.config_sections import TrainingConfig
 from clarel_tf.data.split import Split
 from clarel_tf.errors import ClarelError
 from clarel_tf.models.clarel import Clarel

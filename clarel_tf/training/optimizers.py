@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from clarel_tf.config import TrainingConfig
+from clarel_tf.config_sections import TrainingConfig
 
 
 @keras.saving.register_keras_serializable(package="clarel_tf")

@@ -58,7 +58,7 @@ def test_kept_vectors_are_those_of_the_file(tmp_path, splits):
 
 def test_a_run_goes_on_and_is_evaluated_without_its_vector_file(tmp_path, splits, trained):
     config, reference, moved = trained
-    whole = read_json(reference / "results.json")
+    whole = RunFolder(reference).read_results()
     shutil.copy(moved, config.word_vectors)
     run_validation(config, splits, tmp_path / "run")
     Path(config.word_vectors).unlink()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from clarel_tf.config import LossConfig, ModelConfig
+from clarel_tf.config_sections import LossConfig, ModelConfig
 from clarel_tf.errors import ClarelError
 from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.losses import METRICS

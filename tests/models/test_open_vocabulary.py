@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clarel_tf.config import ModelConfig
+from clarel_tf.config_sections import ModelConfig
 from clarel_tf.errors import ClarelError
 from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.open_vocabulary import with_all_words

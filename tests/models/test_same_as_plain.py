@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from benchmarks.plain_clarel import PlainClarel, plain_optimizer
-from clarel_tf.config import ModelConfig, TrainingConfig
+from clarel_tf.config_sections import ModelConfig, TrainingConfig
 from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.standard_towers import standard_towers
 from clarel_tf.training.optimizers import make_optimizer

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from clarel_tf.config import TrainingConfig
+from clarel_tf.config_sections import TrainingConfig
 from clarel_tf.training.optimizers import make_optimizer
 
 KERAS = {

@@ -7,7 +7,8 @@ import keras
 import numpy as np
 import pytest
 
-from clarel_tf.config import Config, TrainingConfig
+from clarel_tf.config import Config
+from clarel_tf.config_sections import TrainingConfig
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiments.training_phase import build_model, phase_config
 from clarel_tf.models.caption_tower import CaptionTower

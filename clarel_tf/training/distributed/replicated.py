@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import keras
 import tensorflow as tf
 
-from clarel_tf.config import TrainingConfig
+from clarel_tf.config_sections import TrainingConfig
 from clarel_tf.models.clarel import Batch, Clarel
 from clarel_tf.training.distributed.distribution import Distribution
 from clarel_tf.training.distributed.drift import drift_check
