@@ -9,6 +9,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -16,6 +17,10 @@ from clarel_tf.config import Config
 from clarel_tf.data.split import Split
 from clarel_tf.presets import preset
 from tests.helpers.programs import SMALL_MODEL, call_program, run_program
+
+# How long a drawn example takes depends on what else the machine does.
+hypothesis.settings.register_profile("no_deadline", deadline=None)
+hypothesis.settings.load_profile("no_deadline")
 
 # Files whose tests start programs: begun first, so that both processes end at about the same time.
 # Two that need the same fixture are not neighbours: one process would wait for the other.
