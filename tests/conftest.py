@@ -18,9 +18,9 @@ from clarel_tf.data.split import Split
 from clarel_tf.presets import preset
 from tests.helpers.programs import SMALL_MODEL, call_program, run_program
 
-# A busy machine is no failure.
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+# How long a drawn example takes depends on what else the machine does.
+hypothesis.settings.register_profile("no_deadline", deadline=None)
+hypothesis.settings.load_profile("no_deadline")
 
 # Files whose tests start programs: begun first, so that both processes end at about the same time.
 # Two that need the same fixture are not neighbours: one process would wait for the other.

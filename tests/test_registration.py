@@ -42,7 +42,13 @@ def saved(tmp_path_factory):
     return {folder / f"{name}.keras": model for name, model in models.items()}
 
 
-@pytest.mark.parametrize("order", ["clarel_tf,keras", "keras,clarel_tf", "clarel_tf,tensorflow"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param("clarel_tf,keras", marks=pytest.mark.slow),  # as the last, by another way
+        *("keras,clarel_tf", "clarel_tf,tensorflow"),
+    ],
+)
 def test_keras_alone_loads_every_file(saved, order):
     command = [sys.executable, "-c", CODE, order, *map(str, saved)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

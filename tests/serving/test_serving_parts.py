@@ -33,8 +33,13 @@ def wide(finished_run, splits, small_config, tmp_path_factory):
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("kind", ["rest", "grpc"])
-@pytest.mark.parametrize("rows", [256, 600])
+@pytest.mark.parametrize(
+    ("kind", "rows"),
+    [
+        *(("rest", 256), ("grpc", 256), ("grpc", 600)),
+        pytest.param("rest", 600, marks=pytest.mark.slow),  # JSON takes seconds
+    ],
+)
 def test_embeddings_of_four_thousand_numbers(wide, kind, rows):
     model, addresses = wide
     client = connect(addresses[kind])
