@@ -31,7 +31,7 @@ def run_ensemble(
     """Makes an ensemble of finished runs in `run_dir` and returns its results.
 
     Alpha, temperature and threshold are selected with the models of the members' first phase, on
-    the same validation splits. Nothing is trained here. An interrupted ensemble starts again, and an
+    the same validation splits. Nothing is trained here. An interrupted ensemble starts again. An
     ensemble of other models is moved aside.
 
     Args:

@@ -132,7 +132,7 @@ def test_program_on_validation_splits(tmp_path, demo_data_dir):
     assert done.returncode == 0, done.stderr
     (row,) = read_rows(sweep_dir)
     assert (row["kappa"], row["splits"], row["run"]) == ("0.25", "validation", "kappa=0.25")
-    chosen = read_json(sweep_dir / "kappa=0.25" / "validation" / "calibration.json")
+    chosen = read_json(sweep_dir / "kappa=0.25" / "validation" / "selection.json")
     assert float(row["h"]) == pytest.approx(chosen["validation"]["gzsl"]["h"])
     table = (sweep_dir / "validation.md").read_text()
     assert "| 0.25 | 1 |" in table and table in done.stdout
