@@ -47,11 +47,9 @@ def test_programs_start_without_notes_of_tensorflow(demo_data_dir):
         ("train_main.py", ["--run_dir=new"], "continues from the last checkpoint"),
     ],
 )
-def test_ctrl_c_promises_what_is_true(
-    program, flags, promise, tmp_path, repeated_demo, demo_data_dir
-):
+def test_ctrl_c_promises_what_is_true(program, flags, promise, tmp_path, demo_run, demo_data_dir):
     if program == "export_main.py":
-        flags = [*flags, f"--run_dir={repeated_demo[0] / 'run' / 'seed_0'}"]
+        flags = [*flags, f"--run_dir={demo_run[0] / 'runs' / 'demo'}"]
     process = subprocess.Popen(
         [sys.executable, str(ROOT / program), f"--data_dir={demo_data_dir}", *flags],
         cwd=tmp_path,

@@ -36,11 +36,11 @@ SENTENCES = ["a small bird with a red crown", "", "zzz unknown", "blue, back!", 
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory, repeated_demo):
+def exported(tmp_path_factory, demo_run, demo_data_dir):
     """A trained demo run and its export: (folder, model, splits, class names, results)."""
     folder = tmp_path_factory.mktemp("export")
-    (folder / "data").symlink_to(repeated_demo[0] / "data")
-    (folder / "run").symlink_to(repeated_demo[0] / "run" / "seed_0")
+    (folder / "data").symlink_to(demo_data_dir)
+    (folder / "run").symlink_to(demo_run[0] / "runs" / "demo")
     data = f"--data_dir={folder / 'data'}"
     flags = [data, f"--run_dir={folder / 'run'}", f"--export_dir={folder / 'models'}"]
     done = run_program("export_main.py", *flags, "--gallery_split=test_unseen")
