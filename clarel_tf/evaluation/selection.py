@@ -54,7 +54,7 @@ def select(
         by_captions = queries.captions_alone().evaluate()
         alpha_by_captions = choose_alpha(by_captions.alpha_curve())
     return Selection(
-        **settings._asdict(),
+        **vars(settings),
         alpha=alpha,
         alpha_captions_alone=alpha_by_captions,
         temperature=temperature,
@@ -89,7 +89,7 @@ def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
         alpha=selection.alpha,
         temperature=selection.temperature,
         none_of_these=selection.none_of_these,
-        **selection.rule._asdict(),
+        **vars(selection.rule),
         alpha_captions_alone=selection.alpha if by_captions is None else by_captions,
     )
     if transfer == "value":

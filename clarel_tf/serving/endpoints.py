@@ -83,14 +83,13 @@ def classifier_endpoints(
     """The signatures of the classifier; the arguments are those of `export_run`."""
     settings = selected.rule
     stored = classes or _embedded_classes(model, splits, class_names, settings)
-    head = model.image_classifier if settings.head_evidence else None
     classifier = PrototypeClassifier(
         model,
         stored.prototypes.means(),
         stored.names,
         stored.is_seen,
         selected,
-        DecisionRule(head, settings.head_evidence, stored.discriminants),
+        DecisionRule.of_run(settings, model.image_classifier, stored.discriminants, stored.is_seen),
         k,
         caption_scatter=stored.caption_scatter,
     )

@@ -17,7 +17,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from clarel_tf.data.loading import class_names, get_builder, load_splits
-from clarel_tf.decision.selected import NoneThreshold, Selected
+from clarel_tf.decision.selected import NoneThreshold, RuleSettings, Selected
 from clarel_tf.evaluation.gzsl import harmonic_mean, per_class_accuracy
 from clarel_tf.evaluation.zero_shot import embed_queries
 from clarel_tf.experiments.run_folder import RunFolder
@@ -153,7 +153,7 @@ def test_the_rule_of_the_paper_stands_beside_that_which_asks_more(exported):
     folder, model, splits, _, results = exported
     assert "captions alone" in results_table(results)
     rows = read_json(folder / "run/evaluation.json")["prototypes"]
-    assert results.rule == (0.5, 0.35)
+    assert results.rule == RuleSettings(0.5, 0.35)
     assert rows["all"]["gzsl"] == vars(results.gzsl)
     assert rows["captions_alone"]["gzsl"] == vars(results.gzsl_captions_alone)
     seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
