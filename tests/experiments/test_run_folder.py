@@ -148,5 +148,5 @@ def test_kept_classes_that_do_not_fit_together_are_refused(tmp_path, finished_ru
     ):
         path = tmp_path / "classes.npz"
         np.savez(path, **{**arrays, name: value})
-        with pytest.raises(ClarelError, match="classes.npz"):
+        with pytest.raises(ClarelError, match=r"classes\.npz"):
             ClassStore.load(path)
