@@ -17,7 +17,12 @@ from clarel_tf.evaluation.selection import select
 from clarel_tf.experiments.final_test import measure_once
 from clarel_tf.experiments.kept_vectors import keep_vectors
 from clarel_tf.experiments.run_folder import RunFolder
-from clarel_tf.experiments.training_phase import MakeTowers, phase_config, train_phase
+from clarel_tf.experiments.training_phase import (
+    MakeTowers,
+    phase_config,
+    towers_fingerprint,
+    train_phase,
+)
 from clarel_tf.models.clarel import Clarel
 from clarel_tf.storage import checksums, files
 from clarel_tf.training.distributed.distribution import Distribution
@@ -108,7 +113,8 @@ def follow_experiment(
     """The part of a worker that is not the chief: it trains along, and writes nothing."""
     distribution.check_batch_size(config.training.batch_size)
     splits = apply_protocol(splits, config.protocol, config.class_division)
-    fingerprints = data_fingerprints(config, splits) | _towers_by_name(make_towers)
+    fingerprints = data_fingerprints(config, splits)
+    fingerprints |= _of_towers(config, splits, make_towers)
     left = _agree_on_phases(config, splits, fingerprints, [False, False], distribution)
     for split, is_left in zip(("train", "trainval"), left, strict=True):
         if is_left:
@@ -152,10 +158,12 @@ def opened_run(
         splits = apply_protocol(splits, config.protocol, config.class_division)
         if made_of is None:
             fingerprints = data_fingerprints(config, splits, folder)
-            fingerprints |= _towers_by_name(make_towers)
+            if folder.has_begun:  # before the towers, which may depend on the data
+                folder.check_data(fingerprints)
+            fingerprints |= _of_towers(config, splits, make_towers, folder)
         else:
             fingerprints = split_fingerprints(splits) | made_of
-        folder.begin_with(fingerprints)
+        folder.begin_with(fingerprints | _older_mark_of_towers(folder, make_towers))
         yield folder, splits, fingerprints
 
 
@@ -232,11 +240,25 @@ def data_fingerprints(
     return fingerprints
 
 
-def _towers_by_name(make_towers: MakeTowers | None) -> dict[str, Any]:
-    """What says that a run has towers of its own: the function that makes them, by name."""
+def _of_towers(
+    config: Config,
+    splits: dict[str, Split],
+    make_towers: MakeTowers | None,
+    folder: RunFolder | None = None,
+) -> dict[str, Any]:
+    """The fingerprint of a run's own towers, those of the training split, if it has any."""
     if make_towers is None:
         return {}
-    return {"towers": getattr(make_towers, "__qualname__", type(make_towers).__qualname__)}
+    kept = folder.word_vectors_path if folder else None
+    return {"towers": towers_fingerprint(config, splits["train"], make_towers, kept)}
+
+
+def _older_mark_of_towers(folder: RunFolder, make_towers: MakeTowers | None) -> dict[str, Any]:
+    """What a run noted of its towers before there were fingerprints: the name of the function."""
+    if make_towers is None or not folder.has_begun:
+        return {}
+    name = getattr(make_towers, "__qualname__", type(make_towers).__qualname__)
+    return {"towers": name} if folder.fingerprints().get("towers") == name else {}
 
 
 def split_fingerprints(splits: dict[str, Split]) -> dict[str, Any]:

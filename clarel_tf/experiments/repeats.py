@@ -11,6 +11,7 @@ from clarel_tf.evaluation.records import Results
 from clarel_tf.experiments.ensemble_run import run_ensemble
 from clarel_tf.experiments.experiment import follow_experiment, run_experiment
 from clarel_tf.experiments.run_folder import holds_older_runs
+from clarel_tf.experiments.training_phase import MakeTowers
 from clarel_tf.reporting.statistics import MeanAndInterval, mean_and_interval
 from clarel_tf.storage import files, ownership
 from clarel_tf.training.distributed.distribution import Distribution
@@ -57,6 +58,7 @@ def run_repeats(
     restart: bool = False,
     distribution: Distribution | None = None,
     ensemble: bool = False,
+    make_towers: MakeTowers | None = None,
 ) -> RepeatsSummary:
     """Runs seeds `config.seed`, `config.seed` + 1, ... each in a folder of its own, and sums up.
 
@@ -64,6 +66,7 @@ def run_repeats(
 
     Args:
       ensemble: test the ensemble of all seeds as well, in the folder `ensemble`.
+      make_towers: makes the towers of each seed, see `run_experiment`.
     """
     ownership.make(Path(run_dir), "series of repeats", "run_dir", _is_older)
     runs: list[Results] = []
@@ -71,7 +74,10 @@ def run_repeats(
     for one in _with_seeds(config, repeats):
         print(f"Repeat {len(runs) + 1} of {repeats}, seed {one.seed}")
         folders.append(Path(run_dir) / f"seed_{one.seed}")
-        runs.append(run_experiment(one, splits, folders[-1], class_names, restart, distribution))
+        results = run_experiment(
+            one, splits, folders[-1], class_names, restart, distribution, make_towers
+        )
+        runs.append(results)
     summary = summarize(runs)
     if ensemble:
         folder = Path(run_dir) / "ensemble"
@@ -83,11 +89,15 @@ def run_repeats(
 
 
 def follow_repeats(
-    config: Config, splits: dict[str, Split], repeats: int, distribution: Distribution
+    config: Config,
+    splits: dict[str, Split],
+    repeats: int,
+    distribution: Distribution,
+    make_towers: MakeTowers | None = None,
 ) -> None:
     """The part of a worker that is not the chief in `run_repeats`."""
     for one in _with_seeds(config, repeats):
-        follow_experiment(one, splits, distribution)
+        follow_experiment(one, splits, distribution, make_towers)
 
 
 def _is_older(folder: Path) -> bool:

@@ -2,9 +2,12 @@
 
 import dataclasses
 import functools
+import hashlib
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,14 +15,14 @@ import numpy as np
 from clarel_tf.config import Config
 from clarel_tf.data.split import Split
 from clarel_tf.decision.selected import RuleSettings
-from clarel_tf.errors import ClarelError
+from clarel_tf.errors import ClarelError, brief
 from clarel_tf.evaluation.selection import validation_scores
 from clarel_tf.experiments.kept_vectors import read_kept_vectors
 from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.models.saving import load_model
 from clarel_tf.models.standard_towers import standard_towers
-from clarel_tf.models.towers import ImageTower, TextTower
+from clarel_tf.models.towers import ImageTower, TextTower, refuse_other_kinds
 from clarel_tf.models.vocabulary import build_vocabulary, load_vocabulary, save_vocabulary
 from clarel_tf.storage import checksums, files
 from clarel_tf.storage.word_vectors import WordVectors, load_word_vectors
@@ -135,12 +138,77 @@ def build_model(
     make_towers: MakeTowers | None = None,
 ) -> Clarel:
     """A fresh model for `split`, with the vectors of its words if there are any."""
-    towers = (make_towers or towers_from_config)(config, split, vocabulary, vectors)
-    for tower in towers:
-        _refuse_unregistered(tower)
+    towers = _made_towers(make_towers or towers_from_config, config, split, vocabulary, vectors)
     model = Clarel(*towers, num_classes, config.loss)
     model.words_without_vector = len(vectors.missing) if vectors else 0
     return model
+
+
+def _made_towers(
+    make_towers: MakeTowers,
+    config: Config,
+    split: Split,
+    vocabulary: list[str],
+    vectors: WordVectors | None,
+) -> tuple[ImageTower, TextTower]:
+    """What `make_towers` gives, if it is a pair of towers that fit the split."""
+    made = make_towers(config, split, vocabulary, vectors)
+    if not isinstance(made, tuple | list) or len(made) != 2:
+        count = f" of {len(made)}" if isinstance(made, tuple | list) else ""
+        raise ClarelError(
+            f"make_towers returned a {type(made).__name__}{count}; it must return a pair, "
+            "(image tower, text tower)"
+        )
+    image_tower, text_tower = made
+    refuse_other_kinds(image_tower, text_tower)
+    for tower in made:
+        _refuse_unregistered(tower)
+    width = split.image_features.shape[1]
+    if image_tower.input_size != width:
+        raise ClarelError(
+            f"make_towers returned a {type(image_tower).__name__} with "
+            f"input_size={image_tower.input_size}, but the image features of the data have "
+            f"{width} values; give it split.image_features.shape[1]"
+        )
+    return image_tower, text_tower
+
+
+def towers_fingerprint(
+    config: Config, split: Split, make_towers: MakeTowers, kept_vectors: Path | None
+) -> str:
+    """The classes of the towers that `make_towers` gives, and a hash of all their settings."""
+    # As a phase calls it, so that it gives what the phase will train.
+    keras.utils.set_random_seed(config.seed)
+    vocabulary = _phase_vocabulary(config, split, None)
+    vectors = _phase_vectors(config, vocabulary, kept_vectors)
+    towers = _made_towers(make_towers, config, split, vocabulary, vectors)
+    settings = []
+    for tower in towers:
+        try:
+            settings.append(_without_names(keras.saving.serialize_keras_object(tower)))
+        except Exception as error:  # of the tower's own code, so it can be of any kind
+            raise ClarelError(
+                f"get_config of the tower {type(tower).__name__} fails ({brief(error)}), so a "
+                "saved model could not be loaded; return all arguments of __init__"
+            ) from error
+    text = json.dumps(settings, sort_keys=True, default=str)
+    names = " and ".join(type(tower).__name__ for tower in towers)
+    return f"{names} ({hashlib.sha256(text.encode()).hexdigest()[:16]})"
+
+
+def _without_names(saved: Any) -> Any:
+    """A layer as Keras describes it, without what may change from process to process."""
+    if isinstance(saved, list | tuple):
+        return [_without_names(item) for item in saved]
+    if not isinstance(saved, dict):
+        return saved
+    left = {name: _without_names(value) for name, value in saved.items()}
+    if "class_name" in left and isinstance(left.get("config"), dict):
+        for name in ("module", "build_config", "shared_object_id"):
+            left.pop(name, None)
+        if "trainable" in left["config"]:  # a layer; Keras numbers those without a name
+            left["config"].pop("name", None)
+    return left
 
 
 def towers_from_config(

@@ -14,7 +14,7 @@ from clarel_tf.models.embedder import Embedder
 from clarel_tf.models.losses import METRICS
 from clarel_tf.models.replicas import gather_rows, own_rows, replica_count
 from clarel_tf.models.standard_towers import standard_towers
-from clarel_tf.models.towers import ImageTower, TextTower
+from clarel_tf.models.towers import ImageTower, TextTower, refuse_other_kinds, try_towers
 
 Batch = dict[str, tf.Tensor]
 
@@ -66,6 +66,7 @@ class Clarel(Embedder):
         """
         kwargs.setdefault("name", "clarel")
         super().__init__(**kwargs)
+        refuse_other_kinds(image_tower, text_tower)
         if image_tower.embedding_size != text_tower.embedding_size:
             raise ClarelError(
                 f"the towers have no joint space: the image tower embeds in "
@@ -88,6 +89,7 @@ class Clarel(Embedder):
         ):
             if not layer.built:
                 layer.build((None, width))
+        try_towers(image_tower, text_tower)
         self.built = True
         self.compile_embedders()
 

@@ -19,6 +19,12 @@ from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.models.towers import ImageTower, TextTower
 
+_PROBES = (
+    *("", " ", "a", "A", "bird", "BIRD", "birds", "red", "blue", "flower", "petals", "yellow"),
+    *("unheardofword", "zqx", "wing-bar", "bird's", "bird,", ",", "!", "...", "42", "naïve", "鳥"),
+    *("a bird", "a  bird", "a\tbird", "a small bird. it is red, with a black-and-white crown!"),
+)
+
 
 class ImagesSideBySide(ImageTower):
     """M image towers with the same input: float32 [N, D] -> float32 [N, M * E]."""
@@ -84,9 +90,7 @@ class Ensemble(Embedder):
         """Takes the members, or their configs (`get_config`)."""
         kwargs.setdefault("name", "ensemble")
         super().__init__(**kwargs)
-        models = [
-            Clarel.from_config(member) if isinstance(member, dict) else member for member in members
-        ]
+        models = [_as_model(member) for member in members]
         _refuse_differences(models)
         self.members, self.num_classes = models, models[0].num_classes
         self.image_tower = ImagesSideBySide([m.image_tower for m in models], name="image_tower")
@@ -107,6 +111,19 @@ class Ensemble(Embedder):
         return {"members": [model.get_config() for model in self.members], "name": self.name}
 
 
+def _as_model(member: Any) -> Clarel:
+    """A member, or the member that a config describes."""
+    if isinstance(member, Clarel):
+        return member
+    if isinstance(member, dict) and "members" not in member:
+        return Clarel.from_config(member)
+    kind = Ensemble.__name__ if isinstance(member, dict) else type(member).__name__
+    raise ClarelError(
+        f"a member of an ensemble must be a Clarel model, not {kind}"
+        + ("; give the members of that ensemble (its `members`) instead" * (kind == "Ensemble"))
+    )
+
+
 def _refuse_differences(models: Sequence[Clarel]) -> None:
     if not models:
         raise ClarelError("an ensemble needs a model at least")
@@ -116,6 +133,15 @@ def _refuse_differences(models: Sequence[Clarel]) -> None:
         "image features": lambda model: model.feature_size,
         "number of classes": lambda model: model.num_classes,
         "max_tokens": lambda model: model.text_tower.max_tokens,
+        "padding_id": lambda model: model.text_tower.padding_id,
+        "unknown_id": lambda model: model.text_tower.unknown_id,
+        "token ids of the same sentences": lambda model: _probe_ids(model.text_tower),
     }.items():
         if any(value(model) != value(models[0]) for model in models):
             raise ClarelError(f"models that differ in their {what} cannot form an ensemble")
+
+
+def _probe_ids(tower: TextTower) -> list[list[int]]:
+    """Token ids of sentences that tell tokenisers apart; one word each, as a long one is cut."""
+    words = [*tower.vocabulary[:16], *tower.vocabulary[-16:], *_PROBES]
+    return tower.tokenize(tf.constant(words)).numpy().tolist()

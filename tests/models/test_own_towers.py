@@ -1,5 +1,7 @@
 """Towers from outside the package: trained, saved, loaded, exported and served."""
 
+import dataclasses
+import functools
 import re
 
 import keras
@@ -9,7 +11,8 @@ import tensorflow as tf
 
 import clarel_tf
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiments.experiment import run_experiment
+from clarel_tf.experiments.experiment import run_experiment, run_validation
+from clarel_tf.experiments.repeats import run_repeats
 from clarel_tf.experiments.training_phase import build_model
 from clarel_tf.models import clarel, towers
 from clarel_tf.models.clarel import Clarel
@@ -21,6 +24,7 @@ from clarel_tf.models.towers import TextTower
 from clarel_tf.models.vocabulary import tokenize_captions
 from clarel_tf.serving.client import connect
 from clarel_tf.serving.export import export_run
+from clarel_tf.storage import checksums
 from clarel_tf.training.batches import training_batches
 from tests.conftest import NAMES
 from tests.helpers.model_server import serve
@@ -69,6 +73,12 @@ def make_towers(config, split, vocabulary, vectors):
     return image_tower, BagOfWords(vocabulary, size, config.model.max_tokens, name="text_tower")
 
 
+def make_towers_with(config, split, vocabulary, vectors, dropout):
+    """Has no `__qualname__` of its own when given as a `functools.partial`."""
+    width, size = split.image_features.shape[1], config.model.embedding_size
+    return FeatureTower(width, size, dropout), make_towers(config, split, vocabulary, vectors)[1]
+
+
 @pytest.fixture(scope="module")
 def config(small_config):
     return small_config.override({"word_dropout": 0.2, "steps": 150, "learning_rate": 0.02})
@@ -94,8 +104,44 @@ def test_a_run_learns_with_them(run, config, splits):
     assert type(model.text_tower) is BagOfWords
     assert results.word_vectors.words == len(model.text_tower.vocabulary)
     assert run_experiment(config, splits, folder, NAMES, make_towers=make_towers) == results
-    with pytest.raises(ClarelError, match="make_towers=make_towers, now it is None"):
-        run_experiment(config, splits, folder, NAMES)
+    for other, message in (
+        (None, r"make_towers=FeatureTower and BagOfWords \(.*\), now it is None"),
+        (functools.partial(make_towers_with, dropout=0.5), "now it is FeatureTower and BagOfWords"),
+    ):
+        with pytest.raises(ClarelError, match=message):
+            run_experiment(config, splits, folder, NAMES, make_towers=other)
+    same = functools.partial(make_towers_with, dropout=0.25)
+    assert run_experiment(config, splits, folder, NAMES, make_towers=same) == results
+
+
+def test_a_run_cannot_mix_two_kinds_of_towers(config, splits, tmp_path):
+    few = config.override({"steps": 2, "warmup_steps": 1})
+    first, other = (functools.partial(make_towers_with, dropout=rate) for rate in (0.1, 0.2))
+    run_validation(few, splits, tmp_path / "run", make_towers=first)
+    with pytest.raises(ClarelError, match="began with make_towers=FeatureTower and BagOfWords"):
+        run_experiment(few, splits, tmp_path / "run", NAMES, make_towers=other)
+    # Changed captions change the words of the tower too, but it is the data that is named.
+    train = splits["train"]
+    captions = [[b"all else", *own[1:]] for own in train.captions]
+    fewer = dataclasses.replace(train, captions=captions)
+    with pytest.raises(ClarelError, match="split 'train' of the dataset is not what"):
+        run_experiment(few, splits | {"train": fewer}, tmp_path / "run", make_towers=first)
+    # A run of the time before fingerprints noted the name of the function.
+    data = tmp_path / "run" / "data.json"
+    noted = {**checksums.read_json(data, ""), "towers": "partial"}
+    checksums.write_json(data, noted)
+    run_experiment(few, splits, tmp_path / "run", NAMES, make_towers=first)
+    with pytest.raises(ClarelError, match="began with make_towers=partial, now it is Feature"):
+        run_experiment(few, splits, tmp_path / "run", NAMES, make_towers=make_towers)
+
+
+def test_repeats_train_with_them(config, splits, tmp_path):
+    few = config.override({"steps": 2, "warmup_steps": 1})
+    run_repeats(few, splits, tmp_path, 2, NAMES, ensemble=True, make_towers=make_towers)
+    for seed in (few.seed, few.seed + 1):
+        model = load_model(tmp_path / f"seed_{seed}" / "model.keras")
+        assert type(model.text_tower) is BagOfWords
+    assert len(load_model(tmp_path / "ensemble" / "model.keras").members) == 2
 
 
 def test_a_loaded_model_embeds_as_before(splits, config, tmp_path):
@@ -182,6 +228,10 @@ def test_what_cannot_work_is_refused_before_training(splits, config):
     for make, message in (
         (other(Unregistered, 16), "register_keras_serializable"),
         (other(BagOfWords, 5), "16 dimensions, the text tower in 5"),
+        (lambda *_: FeatureTower(12, 16), "returned a FeatureTower; it must return a pair"),
+        (lambda *_: (FeatureTower(12, 16),), "returned a tuple of 1; it must return a pair"),
+        (lambda *_: other(BagOfWords, 16)()[::-1], "the image tower comes first"),
+        (lambda *_: (FeatureTower(9, 16), BagOfWords(["a"], 16, 8)), "input_size=9, but the image"),
     ):
         with pytest.raises(ClarelError, match=message):
             build_model(config, ["a"], splits["trainval"], 6, make_towers=make)
