@@ -150,7 +150,7 @@ class RunFolder:
             before, now = self.fingerprints().get("towers"), fingerprints.get("towers")
             if before != now:
                 raise ClarelError(
-                    f"the run in {self.path} began with make_towers={before}, now it is {now}; "
+                    f"the run in {self.path} began with the towers {before}, now they are {now}; "
                     "name a new run_dir, or restart it"
                 )
             self.check_data(fingerprints)

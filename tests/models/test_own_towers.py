@@ -105,7 +105,7 @@ def test_a_run_learns_with_them(run, config, splits):
     assert results.word_vectors.words == len(model.text_tower.vocabulary)
     assert run_experiment(config, splits, folder, NAMES, make_towers=make_towers) == results
     for other, message in (
-        (None, r"make_towers=FeatureTower and BagOfWords \(.*\), now it is None"),
+        (None, r"the towers FeatureTower and BagOfWords \(.*\), now they are None"),
         (functools.partial(make_towers_with, dropout=0.5), "now it is FeatureTower and BagOfWords"),
     ):
         with pytest.raises(ClarelError, match=message):
