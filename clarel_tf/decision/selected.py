@@ -42,6 +42,22 @@ class NoneThreshold:
     rejected: float
 
 
+@dataclasses.dataclass(frozen=True)
+class DescriptionSettings:
+    """How far descriptions of new classes are trusted, see `descriptions.py`.
+
+    The defaults are for runs of older versions, which did not fit them.
+
+    Attributes:
+      share: of the reference images, that a class may take.
+      typical_ratio: how far an unseen prototype lies from the mean prototype, squared, relative to
+        a seen one.
+    """
+
+    share: float = 0.02
+    typical_ratio: float = 0.6
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Selected:
     """What was selected for a model on validation data, with the settings of its rule.
@@ -53,6 +69,7 @@ class Selected:
       head_evidence, discriminant_evidence: as in `RuleSettings`. A run that is older than a
         setting did without it.
       alpha_captions_alone: alpha of the paper's rule; None if that is the rule anyway.
+      descriptions: of new classes, by the rule and by the paper's rule.
     """
 
     alpha: float
@@ -61,6 +78,8 @@ class Selected:
     head_evidence: float = 0.0
     discriminant_evidence: float = 0.0
     alpha_captions_alone: float | None = None
+    descriptions: DescriptionSettings = DescriptionSettings()
+    descriptions_captions_alone: DescriptionSettings = DescriptionSettings()
 
     @property
     def rule(self) -> RuleSettings:
