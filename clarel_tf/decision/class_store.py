@@ -28,6 +28,7 @@ class ClassStore:
       is_seen: bool [C], true for the classes that the model was trained on.
       caption_scatter: mean squared distance of a caption from its class mean.
       discriminants: of the seen classes, if the rule uses them.
+      descriptions: for classes of a request; None in files of older versions.
     """
 
     names: list[str]

@@ -58,13 +58,10 @@ def evaluation_table(results: Results, measures: Measures) -> str:
         columns = _columns((point.h, point.h_std, point.zsl, point.zsl_std))
         lines.append(f"{point.captions:<16}{columns}")
     for kind, new in measures.new_classes.items():
-        lines += [
-            "",
-            f"{'new classes, ' + kind:28}{'recall':>10}{'precision':>11}{'H of both':>11}",
-        ]
+        lines += ["", f"{'new classes, ' + kind:28}{'recall':>10}{'precision':>11}{'both':>8}"]
         for one in new.real:
-            values = f"{one.recall:10.1f}{one.precision:11.1f}{one.harmonic_mean:11.1f}"
-            lines.append(f"{f'{one.sentences} sentences':28}{values}")
+            numbers = f"{one.recall:10.1f}{one.precision:11.1f}{one.harmonic_mean:8.1f}"
+            lines.append(f"{f'{one.sentences} sentences':28}{numbers}")
         lines += ["", f"{'empty classes, ' + kind:32}{'taken, %':>10}{'most, %':>10}"]
         for empty in new.empty:
             name = f"{empty.kind}, {empty.sentences}"
