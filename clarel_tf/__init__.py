@@ -73,13 +73,47 @@ _HOME_OF_NAME = {
     "run_experiment": "clarel_tf.experiments.experiment",
     "standard_towers": "clarel_tf.models.standard_towers",
 }
-__all__ = ["__version__", *sorted(_HOME_OF_NAME)]
+__all__ = [
+    "CaptionTower",
+    "Clarel",
+    "ClarelError",
+    "Config",
+    "Ensemble",
+    "FeatureTower",
+    "ImageTower",
+    "LocalTransport",
+    "LossConfig",
+    "ModelConfig",
+    "Results",
+    "RunFolder",
+    "ServingClient",
+    "ServingError",
+    "Split",
+    "TextTower",
+    "TrainingConfig",
+    "__version__",
+    "build_vocabulary",
+    "class_names",
+    "connect",
+    "export_run",
+    "get_builder",
+    "load_model",
+    "load_splits",
+    "pairwise_distances_numpy",
+    "preset",
+    "run_experiment",
+    "standard_towers",
+]
 
 
-def __getattr__(name: str) -> Any:
+def _imported(name: str) -> Any:
     if name not in _HOME_OF_NAME:
         raise AttributeError(f"module 'clarel_tf' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME_OF_NAME[name]), name)
+
+
+if not TYPE_CHECKING:  # or a type checker would believe in every name
+    __getattr__ = _imported
 
 
 def __dir__() -> list[str]:

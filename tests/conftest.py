@@ -1,11 +1,13 @@
 """Settings for all tests, a data set small enough to train on in a second, and runs to look at."""
 
+import contextlib
 import fcntl
 import gc
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -60,6 +62,7 @@ def pytest_collection_finish():
     """Imported modules are no garbage: to look through them again and again takes some percent."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000)
 
 
 _COLOURS = ("red", "blue", "green", "white", "black", "brown", "grey", "pink")
@@ -121,26 +124,25 @@ def demo_data_dir(made_once) -> Path:
 
 
 @pytest.fixture(scope="session")
-def repeated_demo(made_once, demo_data_dir) -> tuple[Path, list[str]]:
-    """What `train_main.py` leaves of two seeds of the demo and their ensemble, and its flags.
+def demo_run(made_once, demo_data_dir) -> tuple[Path, list[str]]:
+    """A folder where `train_main.py` has trained on the demo, as a process, and its flags.
 
-    The folder has `run`, `data` and `stdout.txt`; to be copied by those who change it.
+    It has `runs/demo` and `stdout.txt`; to be copied by those who change it.
     """
     flags = [
         *SMALL_MODEL,
         *("--steps=60", "--batch_size=32", "--captions=2", "--warmup_steps=2"),
-        *("--checkpoint_every=30", "--repeats=2", "--ensemble"),
+        *("--log_every=10", "--checkpoint_every=20", "--evaluate_every=30"),
         *("--head_evidence=0.5", "--discriminant_evidence=0.35", "--feature_power=0.5"),
         f"--data_dir={demo_data_dir}",
     ]
 
     def make(folder: Path) -> None:
-        done = run_program("train_main.py", *flags, f"--run_dir={folder / 'run'}")
+        done = run_program("train_main.py", *flags, cwd=folder)
         assert done.returncode == 0, done.stderr
         (folder / "stdout.txt").write_text(done.stdout)
-        (folder / "data").symlink_to(demo_data_dir)
 
-    return made_once("repeated_demo", make), flags
+    return made_once("demo_run", make), flags
 
 
 def make_splits() -> dict[str, Split]:
@@ -192,6 +194,36 @@ def finished_run(made_once, splits, small_config) -> Path:
         run_experiment(small_config, splits, folder / "run", NAMES)
 
     return made_once("finished", make) / "run"
+
+
+@pytest.fixture(scope="session")
+def repeated_run(made_once, finished_run, splits, small_config) -> Path:
+    """What `train_main.py` leaves of two seeds on `splits` and their ensemble; to be copied too.
+
+    The folder has `run` and `stdout.txt`. The first seed was trained before.
+    """
+    from clarel_tf.storage.files import write_json
+
+    def make(folder: Path) -> None:
+        shutil.copytree(finished_run, folder / "run" / "seed_0")
+        write_json(folder / "config.json", small_config.to_dict())
+        flags = [f"--config_file={folder / 'config.json'}", f"--run_dir={folder / 'run'}"]
+        with dataset_of_programs(splits):
+            done = call_program("train_main.py", *flags, "--repeats=2", "--ensemble")
+        assert done.returncode == 0, done.stderr
+        (folder / "stdout.txt").write_text(done.stdout)
+
+    return made_once("repeated", make)
+
+
+@contextlib.contextmanager
+def dataset_of_programs(splits: dict[str, Split]) -> Iterator[None]:
+    """Programs that run in this process read `splits`, whatever dataset they are asked for."""
+    with (
+        mock.patch("clarel_tf.commands.cli.load_dataset", lambda *_: (None, splits)),
+        mock.patch("clarel_tf.data.loading.class_names", lambda _: NAMES),
+    ):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -14,12 +14,12 @@ import clarel_tf
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, repeated_demo, exported_run) -> Path:
+def folder(tmp_path_factory, demo_run, exported_run) -> Path:
     """As after the first commands of the README: `runs/demo` and `exports/demo`."""
     path = tmp_path_factory.mktemp("examples")
     (path / "runs").mkdir()
     (path / "exports").mkdir()
-    (path / "runs" / "demo").symlink_to(repeated_demo[0] / "run" / "seed_0")
+    (path / "runs" / "demo").symlink_to(demo_run[0] / "runs" / "demo")
     (path / "exports" / "demo").symlink_to(exported_run)
     return path
 

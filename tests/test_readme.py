@@ -17,10 +17,10 @@ DOCUMENTS = sorted(
 )
 
 
-def test_python_blocks_run(tmp_path, demo_data_dir, repeated_demo):
+def test_python_blocks_run(tmp_path, demo_data_dir, demo_run):
     """After the first command, of which a run of the demo is left in `runs/demo`."""
     (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "demo").symlink_to(repeated_demo[0] / "run" / "seed_0")
+    (tmp_path / "runs" / "demo").symlink_to(demo_run[0] / "runs" / "demo")
     blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     assert blocks
     done = subprocess.run(

@@ -45,6 +45,10 @@ def main() -> None:
         raise ClarelError("give either --export_dir or --server")
     if bool(flags.FLAGS.features) == bool(flags.FLAGS.dataset):
         raise ClarelError("give either --features, or --dataset with --image_ids")
+    if flags.FLAGS.features and flags.FLAGS.image_ids:
+        raise ClarelError(
+            "--image_ids needs --dataset; --features classifies all images of its file"
+        )
     if (flags.FLAGS.ca_file or flags.FLAGS.authorization_file) and not flags.FLAGS.server:
         raise ClarelError("--ca_file and --authorization_file need --server")
     from clarel_tf.serving.local import parse_new_classes

@@ -127,7 +127,13 @@ def finished_run(run_dir: str | None) -> tuple[RunFolder, Config]:
     folder = RunFolder(run_dir)
     ownership.check_claim(folder.path, "run", "run_dir", is_older_run)
     if not folder.results_path.is_file():
-        raise ClarelError(f"run_dir {run_dir} holds no finished run (no results.json)")
+        what = (
+            "holds no finished run (no results.json)" if folder.path.exists() else "does not exist"
+        )
+        raise ClarelError(
+            f"run_dir {run_dir} {what}; name the folder of a finished run, or finish this one with "
+            "its training command"
+        )
     checksums.check(folder.results_path, MAKE_AGAIN)
     return folder, Config.from_dict(checksums.read_json(folder.config_path, BEGIN_ANEW))
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clarel_tf.decision.rule import rescaled
+
 
 class NearestClasses(NamedTuple):
     """The nearest seen and the nearest unseen class of N images.
@@ -24,7 +26,9 @@ class NearestClasses(NamedTuple):
 
     def predict(self, alpha: float) -> np.ndarray:
         """The class with the smallest d_alpha, int [N]; of equally near classes, the seen one."""
-        takes_seen = (1.0 + alpha) * self.seen_distance <= self.unseen_distance
+        # In single precision and by the rule's own function, as the served graph does it.
+        seen = rescaled(self.seen_distance.astype(np.float32), np.float32(1), np.float32(alpha))
+        takes_seen = seen <= self.unseen_distance.astype(np.float32)
         return np.where(takes_seen, self.seen, self.unseen)
 
     def turning_points(self) -> np.ndarray:

@@ -62,8 +62,12 @@ class ClassStore:
         arrays = read_npz(path, (*_ARRAYS, *named, *_DESCRIPTION_ARRAYS))
         if absent := [name for name in _ARRAYS if name not in arrays]:
             raise ClarelError(f"{path} lacks {', '.join(absent)}; {_REMEDY}")
+        _check_shapes(arrays, path)
         discriminants = None
-        if all(name in arrays for name in named):
+        if absent := [name for name in named if name not in arrays]:
+            if len(absent) < len(named):
+                raise ClarelError(f"{path} lacks {', '.join(absent)}; {_REMEDY}")
+        else:
             stored = (arrays[name] for name in named)
             values: list[Any] = [v if v.ndim else float(v) for v in stored]
             discriminants = Discriminants(*values)
@@ -100,3 +104,18 @@ def _read_descriptions(arrays: Mapping[str, np.ndarray]) -> DescriptionModel | N
     rivals = ReferenceRivals(*(found[f"rival_{name}"] for name in ReferenceRivals._fields))
     numbers = {name: float(found[name]) for name in ("typical", "scatter", "share")}
     return DescriptionModel(found["center"], found["references"], rivals, **numbers)
+
+
+def _check_shapes(arrays: Mapping[str, np.ndarray], path: Path) -> None:
+    """Refuses arrays that do not describe the same classes, or that no rule can use."""
+    classes = len(arrays["names"])
+    sums, counts = arrays["sums"], arrays["counts"]
+    fits = (
+        sums.ndim == 2
+        and all(arrays[name].shape == (classes,) for name in ("classes", "counts", "is_seen"))
+        and len(sums) == classes
+        and arrays["is_seen"].dtype == bool
+        and arrays["caption_scatter"].ndim == 0
+    )
+    if not fits or not np.isfinite(sums).all() or (counts < 1).any():
+        raise ClarelError(f"{path} is damaged: its arrays do not fit together; {_REMEDY}")

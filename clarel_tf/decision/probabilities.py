@@ -29,7 +29,10 @@ class ValidationDistances(NamedTuple):
         cls, distances: np.ndarray, own: np.ndarray, is_seen: np.ndarray, alpha: float
     ) -> "ValidationDistances":
         """Applies alpha to plain distances, [N, C], with `is_seen`, bool [C]."""
-        return cls(rescaled(distances, is_seen.astype(np.float32), np.float32(alpha)), own)
+        # Seen classes first: of equally near classes the first counts, as in the rule.
+        order = np.argsort(~is_seen, kind="stable")
+        in_order = rescaled(distances, is_seen.astype(np.float32), np.float32(alpha))[:, order]
+        return cls(in_order, np.argsort(order)[own])
 
     def log_probabilities(self, temperature: float) -> np.ndarray:
         """Log softmax of -d / temperature, float64 [N, C]."""

@@ -24,6 +24,8 @@ import tensorflow as tf
 
 from clarel_tf.decision.descriptions import DescriptionModel, ReferenceRivals
 from clarel_tf.decision.discriminants import Discriminants, stored
+from clarel_tf.decision.selected import RuleSettings
+from clarel_tf.errors import ClarelError
 from clarel_tf.models.distances import EPSILON, distances_to_true_means, pairwise_distances
 
 
@@ -107,6 +109,38 @@ class DecisionRule:
         # Tensors, because an array would become a constant of every graph.
         self.discriminants = discriminants and discriminants.as_tensors()
         self.descriptions = descriptions
+
+    @classmethod
+    def of_run(
+        cls,
+        settings: RuleSettings,
+        head: keras.layers.Layer | None,
+        discriminants: Discriminants | None,
+        is_seen: np.ndarray,
+    ) -> "DecisionRule":
+        """The rule by the settings of a run; refuses parts that do not belong together.
+
+        Args:
+          head: of the model that was trained on the seen classes.
+          discriminants: of the seen classes.
+          is_seen: bool [C], of the stored classes.
+        """
+        seen = int(np.count_nonzero(is_seen))
+        if settings.head_evidence and (head is None or head.units != seen):
+            units = "no" if head is None else head.units
+            raise ClarelError(
+                f"the image head has {units} classes, but {seen} of the classes are seen ones"
+            )
+        if settings.discriminant_evidence and discriminants is None:
+            raise ClarelError("discriminant_evidence needs discriminants, and there are none")
+        if not settings.discriminant_evidence:
+            discriminants = None
+        if discriminants is not None and len(discriminants.prototypes) != seen:
+            raise ClarelError(
+                f"the discriminants have {len(discriminants.prototypes)} classes, but {seen} of "
+                "the classes are seen ones"
+            )
+        return cls(head, settings.head_evidence, discriminants)
 
     @property
     def is_of_the_paper(self) -> bool:

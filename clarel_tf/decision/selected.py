@@ -1,11 +1,14 @@
 """The settings of the decision rule, and the values that it takes from validation data."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import math
+from typing import Any
+
+from clarel_tf.errors import ClarelError
 
 
-class RuleSettings(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class RuleSettings:
     """The settings of the decision rule; the defaults are the paper's rule.
 
     Attributes:
@@ -17,14 +20,15 @@ class RuleSettings(NamedTuple):
     discriminant_evidence: float = 0.0
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> "RuleSettings":
-        """The settings in a config or in results; a setting that an older run lacks is 0."""
-        return cls(**{name: values[name] for name in cls._fields if name in values})
+    def of(cls, values: Any) -> "RuleSettings":
+        """The settings among the attributes of a config or of results."""
+        fields = dataclasses.fields(RuleSettings)
+        return RuleSettings(**{field.name: getattr(values, field.name) for field in fields})
 
     @property
     def is_of_the_paper(self) -> bool:
         """True if only the distances to the prototypes decide, as in the paper."""
-        return self == RuleSettings()
+        return RuleSettings.of(self) == RuleSettings()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,15 +63,13 @@ class DescriptionSettings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Selected:
+class Selected(RuleSettings):
     """What was selected for a model on validation data, with the settings of its rule.
 
     Attributes:
       alpha: the rescaling of distances to seen classes.
       temperature: of the softmax over -d_alpha.
       none_of_these: the threshold of rejection.
-      head_evidence, discriminant_evidence: as in `RuleSettings`. A run that is older than a
-        setting did without it.
       alpha_captions_alone: alpha of the paper's rule; None if that is the rule anyway.
       descriptions: of new classes, by the rule and by the paper's rule.
     """
@@ -75,13 +77,19 @@ class Selected:
     alpha: float
     temperature: float
     none_of_these: NoneThreshold
-    head_evidence: float = 0.0
-    discriminant_evidence: float = 0.0
     alpha_captions_alone: float | None = None
     descriptions: DescriptionSettings = DescriptionSettings()
     descriptions_captions_alone: DescriptionSettings = DescriptionSettings()
 
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.alpha) and self.alpha > -1):
+            raise ClarelError(f"alpha is {self.alpha:g}; it must be a number above -1")
+        if not (math.isfinite(self.temperature) and self.temperature > 0):
+            raise ClarelError(f"temperature is {self.temperature:g}; it must be a positive number")
+        if math.isnan(self.none_of_these.distance):
+            raise ClarelError("the threshold of none_of_these is not a number")
+
     @property
     def rule(self) -> RuleSettings:
         """The settings of the decision rule."""
-        return RuleSettings(self.head_evidence, self.discriminant_evidence)
+        return RuleSettings.of(self)

@@ -74,7 +74,7 @@ def select(
         alpha_by_captions = choose_alpha(by_captions.alpha_curve())
         descriptions_by_captions = fit(queries=alone, alpha=alpha_by_captions)
     return Selection(
-        **settings._asdict(),
+        **vars(settings),
         alpha=alpha,
         alpha_captions_alone=alpha_by_captions,
         descriptions=descriptions,
@@ -111,7 +111,7 @@ def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
         alpha=selection.alpha,
         temperature=selection.temperature,
         none_of_these=selection.none_of_these,
-        **selection.rule._asdict(),
+        **vars(selection.rule),
         alpha_captions_alone=selection.alpha if by_captions is None else by_captions,
         descriptions=selection.descriptions,
         descriptions_captions_alone=selection.descriptions_captions_alone,

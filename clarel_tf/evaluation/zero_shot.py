@@ -175,15 +175,9 @@ def queries_from(
     """
     prototypes = stored.prototypes if stored else make_prototypes([seen, unseen, *support])
     is_seen = ~np.isin(prototypes.classes, unseen.labels)
-    head = None
-    if settings.head_evidence:
-        assert model is not None  # who asks the head gives the model
-        head = model.image_classifier
-    if head is not None and head.units != np.count_nonzero(is_seen):
-        raise ClarelError(
-            f"the image head has {head.units} classes, but "
-            f"{np.count_nonzero(is_seen)} of the classes are seen ones"
-        )
+    if is_seen.all() or not is_seen.any():
+        kind = "seen" if is_seen.all() else "unseen"
+        raise ClarelError(f"all classes are {kind}; an evaluation needs both seen and unseen ones")
     discriminants = stored.discriminants if stored else None
     if settings.discriminant_evidence and discriminants is None:
         images = np.concatenate([seen.images[:0], *(split.images for split in support)])
@@ -193,5 +187,6 @@ def queries_from(
         of_seen = prototypes.means()[is_seen]
         strength = settings.discriminant_evidence
         discriminants = Discriminants.fit(images, labels, of_seen, strength)
-    rule = DecisionRule(head, settings.head_evidence, discriminants)
+    head = model.image_classifier if model is not None else None
+    rule = DecisionRule.of_run(settings, head, discriminants, is_seen)
     return EmbeddedQueries(seen, unseen, prototypes, is_seen, rule)

@@ -59,7 +59,7 @@ def run_ensemble(
         print(f"Ensemble of seeds {', '.join(map(str, seeds))}")
         first = Ensemble([load_model(member.validation / "model.keras") for member in folders])
         looking_at = splits["val_seen"], splits["val_unseen"], [splits["train"]]
-        selection = select(first, *looking_at, RuleSettings.of(vars(config)))
+        selection = select(first, *looking_at, RuleSettings.of(config))
         checksums.write_json(folder.selection_path, dataclasses.asdict(selection))
         final = Ensemble([load_model(member.path / "model.keras") for member in folders])
         save_model(final, folder.path / "model.keras")

@@ -8,8 +8,10 @@ from typing import Any
 
 from clarel_tf.config import Config
 from clarel_tf.data.protocols import apply_protocol
+from clarel_tf.data.schema import SPLITS
 from clarel_tf.data.split import Split
 from clarel_tf.decision.selected import RuleSettings
+from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.records import ModelOrigin, Results, Selection, WordVectorUse
 from clarel_tf.evaluation.selection import select
 from clarel_tf.experiments.final_test import measure_once
@@ -49,6 +51,7 @@ def run_experiment(
     >>> 0 <= results.gzsl.h <= 100
     True
     """
+    _check_arguments(splits, class_names)
     run = opened_run(run_dir, config, splits, restart, distribution, make_towers=make_towers)
     with run as (folder, splits, fingerprints):
         is_done = folder.results_path.exists()
@@ -62,6 +65,17 @@ def run_experiment(
         names = class_names or default_class_names(splits)
         return _test(
             folder, config, splits, selection, names, fingerprints, distribution, make_towers
+        )
+
+
+def _check_arguments(splits: dict[str, Split], class_names: Sequence[str] | None) -> None:
+    """Refuses before the work what would fail after it."""
+    if absent := [name for name in SPLITS if name not in splits]:
+        raise ClarelError(f"splits lacks {', '.join(absent)}; it needs {', '.join(SPLITS)}")
+    needed = 1 + max(int(split.labels.max()) for split in splits.values() if len(split))
+    if class_names is not None and len(class_names) < needed:
+        raise ClarelError(
+            f"class_names has {len(class_names)} names, but the labels of the splits need {needed}"
         )
 
 
@@ -165,7 +179,7 @@ def _selection(
             _kept_vectors(folder, config, splits),
             make_towers,
         )
-        selection = select(model, *looking_at, RuleSettings.of(vars(config)))
+        selection = select(model, *looking_at, RuleSettings.of(config))
         checksums.write_json(folder.selection_path, dataclasses.asdict(selection))
     return folder.read_selection()
 

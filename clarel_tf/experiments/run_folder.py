@@ -53,15 +53,18 @@ class RunFolder:
         self.path = Path(path)
         self.validation = self.path / "validation"
         self.config_path = self.path / "config.json"
-        self.selection_path = self.validation / "selection.json"
-        if (older := self.validation / "calibration.json").exists():  # its name in 0.1
-            self.selection_path = older
         self.evaluation_path = self.path / "evaluation.json"
         self.report_path = self.path / "report.html"
         self.results_path = self.path / "results.json"
         self.classes_path = self.path / "classes.npz"
         self.word_vectors_path = self.path / "word_vectors.npz"
         self._data_path = self.path / "data.json"
+
+    @property
+    def selection_path(self) -> Path:
+        """`validation/selection.json`; of a run of 0.1, the file by its name then."""
+        path, older = self.validation / "selection.json", self.validation / "calibration.json"
+        return older if older.exists() and not path.exists() else path
 
     def read_results(self) -> Results:
         """`results.json`, which a finished run has."""

@@ -76,9 +76,7 @@ def train_phase(
     model = build_model(config, vocabulary, split, len(classes), vectors, make_towers)
     evaluate = None
     if looking_at and config.training.evaluate_every:
-        evaluate = functools.partial(
-            validation_scores, model, *looking_at, RuleSettings.of(vars(config))
-        )
+        evaluate = functools.partial(validation_scores, model, *looking_at, RuleSettings.of(config))
     train(
         model,
         split,

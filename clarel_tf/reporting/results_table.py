@@ -40,9 +40,9 @@ def _scores_table(title: str, scores: Results | ValidationScores, selected: Sele
         # Older runs do not name it: they asked the image head at most, which has no part in ZSL.
         by_captions = scores.zsl_captions_alone or scores.zsl
         zsl += f"; by captions alone: {by_captions.top1:.1f}"
-    lines = [title, "", f"{'':24}{'u':>8}{'s':>8}{'H':>8}"]
+    lines = [title, "", f"{'':28}{'u':>8}{'s':>8}{'H':>8}"]
     for name, gzsl in rows.items():
-        lines.append(f"{name:24}{gzsl.u:8.1f}{gzsl.s:8.1f}{gzsl.h:8.1f}")
+        lines.append(f"{name:28}{gzsl.u:8.1f}{gzsl.s:8.1f}{gzsl.h:8.1f}")
     return "\n".join([*lines, "", zsl])
 
 

@@ -84,14 +84,18 @@ def classifier_endpoints(
     """The signatures of the classifier; the arguments are those of `export_run`."""
     settings = selected.rule
     stored = classes or _embedded_classes(model, splits, class_names, selected)
-    head = model.image_classifier if settings.head_evidence else None
+    rule = DecisionRule.of_run(
+        settings, model.image_classifier, stored.discriminants, stored.is_seen
+    )
+    if stored.descriptions is not None:
+        rule = rule.with_descriptions(stored.descriptions)
     classifier = PrototypeClassifier(
         model,
         stored.prototypes.means(),
         stored.names,
         stored.is_seen,
         selected,
-        DecisionRule(head, settings.head_evidence, stored.discriminants, stored.descriptions),
+        rule,
         k,
     )
     features, size = _features(model), model.embedding_size

@@ -164,7 +164,9 @@ class PrototypeClassifier:
           class_name, distance, probability: [B, k], nearest first, k at most N; accepted: bool
           [B], true if the nearest class is within the rejection threshold.
         """
-        distances = tf.debugging.check_numerics(found.distances, "alpha is too large")
+        distances = tf.debugging.check_numerics(
+            found.distances, "a distance is not a finite number: features or alpha are too large"
+        )
         logits = (distances[:, :1] - distances) / self._selected.temperature
         near_enough = distances[:, :1] <= self._selected.none_of_these.distance
         return {

@@ -27,7 +27,10 @@ def from_json(kind: type[Record], values: Any, where: Any) -> Record:
         if field.name in values:
             found[field.name] = _value(hints[field.name], values[field.name], where, field.name)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise ClarelError(f"{where} lacks {field.name!r}; it is not a file of this kind")
+            raise ClarelError(
+                f"{where} lacks {field.name!r}: it is damaged, or of an unknown version; restore a "
+                "copy, or delete it and run the command that made it"
+            )
     return kind(**found)
 
 
@@ -46,5 +49,9 @@ def _value(hint: Any, value: Any, where: Any, name: str) -> Any:
         return value
     wanted = {float: (int, float)}.get(hint, origin or hint)
     if not isinstance(value, wanted) or (isinstance(value, bool) and hint is not bool):
-        raise ClarelError(f"{where}: {name!r} is {value!r:.60}, which is not of the right type")
-    return float(value) if hint is float else value
+        wanted_name = "number" if hint is float else getattr(hint, "__name__", str(hint))
+        raise ClarelError(f"{where}: {name!r} is {value!r:.60}, but must be a {wanted_name}")
+    try:
+        return float(value) if hint is float else value
+    except OverflowError as error:
+        raise ClarelError(f"{where}: {name!r} is too large a number") from error

@@ -56,7 +56,8 @@ def training_batches(
     """
     if batch_size > len(split):
         raise ClarelError(
-            f"batch_size is {batch_size}, but split {split.name!r} has only {len(split)} instances"
+            f"batch_size is {batch_size}, but split {split.name!r} has only {len(split)} "
+            f"instances; set batch_size to at most {len(split)}"
         )
     without = [i for i, of_instance in enumerate(split.captions) if not of_instance]
     if without:

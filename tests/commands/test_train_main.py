@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,13 +14,7 @@ import pytest
 
 from clarel_tf.models.vocabulary import load_vocabulary
 from clarel_tf.training.history import read_history
-from tests.helpers.programs import ROOT, SMALL_MODEL, call_program, run_program
-
-SMALL = [
-    *SMALL_MODEL,
-    *("--steps=40", "--batch_size=16", "--captions=2", "--warmup_steps=2"),
-    *("--log_every=10", "--checkpoint_every=10", "--evaluate_every=20"),
-]
+from tests.helpers.programs import ROOT, call_program, run_program
 
 
 def run(*flags: str, cwd: Path) -> subprocess.CompletedProcess:
@@ -27,24 +22,18 @@ def run(*flags: str, cwd: Path) -> subprocess.CompletedProcess:
 
 
 @pytest.fixture(scope="module")
-def data_dir(demo_data_dir) -> str:
-    return str(demo_data_dir)
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory, data_dir) -> tuple[Path, subprocess.CompletedProcess]:
-    """A run with default run folder and dataset."""
-    folder = tmp_path_factory.mktemp("work")
-    done = run(f"--data_dir={data_dir}", *SMALL, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return folder / "runs" / "demo", done
+def finished(tmp_path_factory, demo_run) -> tuple[Path, str, list[str]]:
+    """A run with default run folder and dataset: (its folder, what was printed, its flags)."""
+    folder, flags = demo_run
+    runs = Path(shutil.copytree(folder / "runs", tmp_path_factory.mktemp("work") / "runs"))
+    return runs / "demo", (folder / "stdout.txt").read_text(), flags
 
 
 def test_run_folder_and_results(finished):
-    folder, done = finished
+    folder, printed, _ = finished
     results = json.loads((folder / "results.json").read_text())
     assert (results["dataset"], results["protocol"], results["seed"]) == ("demo", "clean", 0)
-    assert results["steps"] == 40
+    assert results["steps"] == 60
     for scores in (results["gzsl"], results["gzsl_alpha0"]):
         assert all(0 <= scores[key] <= 100 for key in "ush")
     assert 0 <= results["zsl"]["top1"] <= 100
@@ -60,15 +49,16 @@ def test_run_folder_and_results(finished):
         assert len(list((phase / "checkpoints").glob("step_*.npz"))) == 2
         assert list((phase / "tensorboard").glob("events*"))
         with open(phase / "history.csv", newline="") as handle:
-            assert [row["step"] for row in csv.DictReader(handle)] == ["10", "20", "30", "40"]
+            steps = [int(row["step"]) for row in csv.DictReader(handle)]
+        assert steps == [10, 20, 30, 40, 50, 60]
     assert not list(folder.rglob("*.partial.*"))
     # The curve belongs to the phase that alpha is chosen with, and to nothing else.
-    assert [row["step"] for row in validation_curve(folder)] == [20, 40]
+    assert [row["step"] for row in validation_curve(folder)] == [30, 60]
     assert not (folder / "validation_curve.csv").exists()
     # The table and the way to the folder.
-    assert "alpha = 0 " in done.stdout and "(selected)" in done.stdout and "ZSL" in done.stdout
-    assert "Run folder: runs/demo" in done.stdout
-    assert "word embeddings are learned" in done.stdout
+    assert "alpha = 0 " in printed and "(selected)" in printed and "ZSL" in printed
+    assert "Run folder: runs/demo" in printed
+    assert "word embeddings are learned" in printed
 
 
 def validation_curve(folder: Path) -> list[dict[str, float]]:
@@ -89,18 +79,19 @@ def test_the_curve_ends_where_the_calibration_is(finished):
     assert "While training" in (finished[0] / "report.html").read_text()
 
 
-def test_a_finished_run_is_not_run_again(finished, data_dir):
-    folder, done = finished
+def test_a_finished_run_is_not_run_again(finished):
+    folder, printed, flags = finished
     before = (folder / "results.json").stat().st_mtime_ns
-    again = run(f"--data_dir={data_dir}", *SMALL, cwd=folder.parent.parent)
+    again = run(*flags, cwd=folder.parent.parent)
     assert again.returncode == 0
     assert "finished already" in again.stdout
-    assert done.stdout.split("Test splits")[1] == again.stdout.split("Test splits")[1]
+    assert printed.split("Test splits")[1] == again.stdout.split("Test splits")[1]
     assert (folder / "results.json").stat().st_mtime_ns == before
 
 
-def test_other_settings_in_the_same_folder_are_refused(finished, data_dir):
-    again = run(f"--data_dir={data_dir}", *SMALL, "--kappa=0.25", cwd=finished[0].parent.parent)
+def test_other_settings_in_the_same_folder_are_refused(finished):
+    folder, _, flags = finished
+    again = run(*flags, "--kappa=0.25", cwd=folder.parent.parent)
     assert_one_line(again, "kappa=0.5, now it is 0.25")
 
 
@@ -109,11 +100,11 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         return {name: archive[name] for name in archive.files}
 
 
-def test_killed_and_started_again_it_ends_the_same(finished, data_dir, tmp_path):
+def test_killed_and_started_again_it_ends_the_same(finished, tmp_path):
     """A process is killed; this one goes on, and has the values of a run that was never killed."""
-    reference, _ = finished
+    reference, _, flags = finished
     folder = tmp_path / "run"
-    flags = [f"--data_dir={data_dir}", f"--run_dir={folder}", *SMALL]
+    flags = [*flags, f"--run_dir={folder}"]
     # Once, in the second phase; test_kills.py kills in every phase, and much more often.
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "train_main.py"), *flags],
@@ -142,8 +133,8 @@ def test_killed_and_started_again_it_ends_the_same(finished, data_dir, tmp_path)
         assert (folder / name).read_text() == (reference / name).read_text()
     assert without_time(validation_curve(folder)) == without_time(validation_curve(reference))
     for phase in ("checkpoints", "validation/checkpoints"):
-        ours = read_arrays(folder / phase / "step_000000040.npz")
-        theirs = read_arrays(reference / phase / "step_000000040.npz")
+        ours = read_arrays(folder / phase / "step_000000060.npz")
+        theirs = read_arrays(reference / phase / "step_000000060.npz")
         assert ours.keys() == theirs.keys()
         for name in ours:
             np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
@@ -181,9 +172,9 @@ def test_bad_flags_of_a_process(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_bad_input_that_shows_only_later(tmp_path, data_dir):
+def test_bad_input_that_shows_only_later(tmp_path, finished):
     (tmp_path / "vectors.txt").write_text("zebra 1 2 3\n")
-    flags = [f"--data_dir={data_dir}", *SMALL, "--word_vectors=vectors.txt", "--run_dir=new"]
+    flags = [*finished[2], "--word_vectors=vectors.txt", "--run_dir=new"]
     assert_one_line(run(*flags, cwd=tmp_path), "none of the")
 
 

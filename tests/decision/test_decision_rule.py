@@ -1,14 +1,18 @@
-"""The decision rule by hand, and the same answers in evaluation and in a served classifier."""
+"""The decision rule by hand, on blocks, and made by the settings of a run."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clarel_tf.decision.alpha import NearestClasses
 from clarel_tf.decision.blocks import BlockRule, OwnDistances
 from clarel_tf.decision.discriminants import Discriminants
 from clarel_tf.decision.rule import DecisionRule, rescaled
+from clarel_tf.decision.selected import RuleSettings
+from clarel_tf.errors import ClarelError
 from clarel_tf.models.distances import EPSILON
 
 
@@ -107,3 +111,28 @@ def test_of_equally_near_classes_the_seen_one_counts_then_the_lower_label():
     assert best.tolist() == [0]
     near = NearestClasses(np.array([7]), np.array([1.0]), np.array([3]), np.array([1.0]))
     assert near.predict(0.0).tolist() == [7]
+
+
+def test_the_rule_of_a_run_refuses_parts_that_do_not_fit():
+    head, is_seen = head_of(np.zeros((5, 4))), np.array([True, True, True, True, False])
+    discriminants = made_rule()[0].discriminants
+    settings = RuleSettings(0.5, 0.35)
+    rule = DecisionRule.of_run(settings, head, discriminants, is_seen)
+    assert rule.asks_head and rule.discriminants is not None
+    with pytest.raises(ClarelError, match="head has 4 classes, but 5"):
+        DecisionRule.of_run(settings, head, discriminants, np.ones(5, bool))
+    with pytest.raises(ClarelError, match="there are none"):
+        DecisionRule.of_run(settings, head, None, is_seen)
+    with pytest.raises(ClarelError, match="discriminants have 4 classes, but 3"):
+        DecisionRule.of_run(RuleSettings(0.0, 0.35), None, discriminants, is_seen[1:])
+    # What the settings leave out is not used, though it is there.
+    assert DecisionRule.of_run(RuleSettings(), head, discriminants, is_seen).is_of_the_paper
+
+
+@given(st.floats(0, 1e-6), st.floats(0.1, 10))
+def test_alpha_decides_in_evaluation_as_in_the_graph(alpha, distance):
+    """In single precision a tiny alpha does not turn a tie round."""
+    near = NearestClasses(np.array([7]), np.array([distance]), np.array([3]), np.array([distance]))
+    seen, unseen = (np.float32(distance) for _ in range(2))
+    in_graph = rescaled(tf.constant(seen), tf.constant(1.0), tf.constant(alpha, tf.float32))
+    assert (near.predict(alpha)[0] == 7) == bool(in_graph <= unseen)

@@ -210,7 +210,9 @@ def test_alpha_is_applied_to_seen_classes_alone():
     rescaled = ValidationDistances.rescaled(
         np.ones((2, 3)), np.array([0, 1]), np.array([True, False, True]), 0.5
     )
-    np.testing.assert_allclose(rescaled.distances, [[1.5, 1, 1.5]] * 2)
+    # Seen classes come first, so that the first of equally near classes is the right one.
+    np.testing.assert_allclose(rescaled.distances, [[1.5, 1.5, 1]] * 2)
+    assert rescaled.own.tolist() == [0, 2]
 
 
 def test_none_threshold_by_hand():

@@ -4,13 +4,15 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from clarel_tf.config import Config
+from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiments.reevaluation import evaluate_run
 from clarel_tf.experiments.run_folder import RunFolder
-from clarel_tf.storage import files
+from clarel_tf.storage import checksums, files
 from clarel_tf.storage.files import read_json
 from tests.conftest import NAMES
 
@@ -112,3 +114,39 @@ def test_a_run_of_0_1_is_evaluated_with_what_it_called_calibration(
     results, measures = evaluate_run(RunFolder(run), small_config, splits, NAMES, seed=0)
     assert measures.prototypes["all"].gzsl == results.gzsl
     assert not selection.exists()
+
+
+def test_a_new_selection_counts_more_than_an_older_one(tmp_path, finished_run):
+    run = shutil.copytree(finished_run, tmp_path / "run")
+    shutil.copy(run / "validation" / "selection.json", run / "validation" / "calibration.json")
+    assert RunFolder(run).selection_path.name == "selection.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [("alpha", -2.0, "alpha is -2"), ("temperature", 0.0, "temperature is 0")],
+)
+def test_values_that_no_rule_can_use_are_refused(tmp_path, finished_run, name, value, message):
+    run = shutil.copytree(finished_run, tmp_path / "run")
+    values = read_json(run / "results.json") | {name: value}
+    checksums.write_json(run / "results.json", values)
+    with pytest.raises(ClarelError, match=message):
+        RunFolder(run).read_results()
+
+
+def test_kept_classes_that_do_not_fit_together_are_refused(tmp_path, finished_run):
+    with np.load(finished_run / "classes.npz") as file:
+        arrays = dict(file)
+    ClassStore.load(finished_run / "classes.npz")
+    for name, value in (
+        ("is_seen", arrays["is_seen"][:-1]),
+        ("names", arrays["names"][:-1]),
+        ("counts", arrays["counts"] * 0),
+        ("sums", arrays["sums"] * np.nan),
+        ("caption_scatter", np.ones(3)),
+        ("discriminant_mean", np.ones(3)),  # and no other array of the discriminants
+    ):
+        path = tmp_path / "classes.npz"
+        np.savez(path, **{**arrays, name: value})
+        with pytest.raises(ClarelError, match=r"classes\.npz"):
+            ClassStore.load(path)

@@ -17,7 +17,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from clarel_tf.data.loading import class_names, get_builder, load_splits
-from clarel_tf.decision.selected import NoneThreshold, Selected
+from clarel_tf.decision.selected import NoneThreshold, RuleSettings, Selected
 from clarel_tf.evaluation.gzsl import harmonic_mean, per_class_accuracy
 from clarel_tf.evaluation.zero_shot import embed_queries
 from clarel_tf.experiments.run_folder import RunFolder
@@ -36,11 +36,11 @@ SENTENCES = ["a small bird with a red crown", "", "zzz unknown", "blue, back!", 
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory, repeated_demo):
+def exported(tmp_path_factory, demo_run, demo_data_dir):
     """A trained demo run and its export: (folder, model, splits, class names, results)."""
     folder = tmp_path_factory.mktemp("export")
-    (folder / "data").symlink_to(repeated_demo[0] / "data")
-    (folder / "run").symlink_to(repeated_demo[0] / "run" / "seed_0")
+    (folder / "data").symlink_to(demo_data_dir)
+    (folder / "run").symlink_to(demo_run[0] / "runs" / "demo")
     data = f"--data_dir={folder / 'data'}"
     flags = [data, f"--run_dir={folder / 'run'}", f"--export_dir={folder / 'models'}"]
     done = run_program("export_main.py", *flags, "--gallery_split=test_unseen")
@@ -153,7 +153,7 @@ def test_the_rule_of_the_paper_stands_beside_that_which_asks_more(exported):
     folder, model, splits, _, results = exported
     assert "captions alone" in results_table(results)
     rows = read_json(folder / "run/evaluation.json")["prototypes"]
-    assert results.rule == (0.5, 0.35)
+    assert results.rule == RuleSettings(0.5, 0.35)
     assert rows["all"]["gzsl"] == vars(results.gzsl)
     assert rows["captions_alone"]["gzsl"] == vars(results.gzsl_captions_alone)
     seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))

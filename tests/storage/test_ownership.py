@@ -255,9 +255,8 @@ def test_a_run_that_lost_its_config_is_not_deleted(tmp_path, small_config, finis
     assert contents(tmp_path / "run.old-1") == before
 
 
-def test_an_ensemble_of_other_models_is_moved_aside(tmp_path, splits, small_config, finished_run):
-    shutil.copytree(finished_run, tmp_path / "runs" / "seed_0")
-    run_repeats(small_config, splits, tmp_path / "runs", 2, ensemble=True)
+def test_an_ensemble_of_other_models_is_moved_aside(tmp_path, splits, small_config, repeated_run):
+    shutil.copytree(repeated_run / "run", tmp_path / "runs")
     ensemble = tmp_path / "runs" / "ensemble"
     before = contents(ensemble)
     run_repeats(small_config, splits, tmp_path / "runs", 2, ensemble=True)

@@ -49,6 +49,7 @@ def test_whole_numbers_are_numbers():
         ({"x": 1.0, "y": "2"}, "file: 'y' is '2'"),
         ({"x": True, "y": 2.0}, "file: 'x' is True"),
         ({"x": None, "y": 2.0}, "file: 'x' is None"),
+        ({"x": 10**400, "y": 2.0}, "file: 'x' is too large"),
     ],
 )
 def test_what_is_wrong_is_named(values, message):
