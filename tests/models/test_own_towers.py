@@ -106,7 +106,7 @@ def test_a_run_learns_with_them(run, config, splits):
     assert run_experiment(config, splits, folder, NAMES, make_towers=make_towers) == results
     for other, message in (
         (None, r"the towers FeatureTower and BagOfWords \(.*\), now they are None"),
-        (functools.partial(make_towers_with, dropout=0.5), "now they are FeatureTower and BagOfWords"),
+        (functools.partial(make_towers_with, dropout=0.5), "now they are FeatureTower and Bag"),
     ):
         with pytest.raises(ClarelError, match=message):
             run_experiment(config, splits, folder, NAMES, make_towers=other)
