@@ -131,7 +131,7 @@ def test_a_run_cannot_mix_two_kinds_of_towers(config, splits, tmp_path):
     noted = {**checksums.read_json(data, ""), "towers": "partial"}
     checksums.write_json(data, noted)
     run_experiment(few, splits, tmp_path / "run", NAMES, make_towers=first)
-    with pytest.raises(ClarelError, match="began with make_towers=partial, now it is Feature"):
+    with pytest.raises(ClarelError, match="began with the towers partial, now they are Feature"):
         run_experiment(few, splits, tmp_path / "run", NAMES, make_towers=make_towers)
 
 
