@@ -57,6 +57,8 @@ def test_ctrl_c_promises_what_is_true(program, flags, promise, tmp_path, demo_ru
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,
+        # A shell starts background jobs with this signal ignored, and tests may be such a job.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     folder = tmp_path / flags[0].partition("=")[2]
     deadline = time.monotonic() + 120
