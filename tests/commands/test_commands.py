@@ -57,6 +57,8 @@ def test_ctrl_c_promises_what_is_true(program, flags, promise, tmp_path, demo_ru
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,
+        # Where the tests run in the background, the signal is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     folder = tmp_path / flags[0].partition("=")[2]
     deadline = time.monotonic() + 120
