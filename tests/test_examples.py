@@ -43,6 +43,7 @@ def test_example(name, folder, demo_data_dir, monkeypatch):
 
 def test_public_names_are_seen_by_help_and_type_checkers():
     text = Path(clarel_tf.__file__).read_text()
-    for name in clarel_tf.__all__[1:]:
+    assert set(clarel_tf.__all__) == {"__version__", *clarel_tf._HOME_OF_NAME}
+    for name in clarel_tf._HOME_OF_NAME:
         assert f"import {name} as {name}" in text, name
         assert name in dir(clarel_tf)

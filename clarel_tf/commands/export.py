@@ -87,7 +87,10 @@ def _stored_classes(folder: RunFolder) -> Any:
     """The classes that the run's evaluation stored; None for an older run without them."""
     from clarel_tf.decision.class_store import ClassStore
 
-    return ClassStore.load(folder.classes_path) if folder.classes_path.exists() else None
+    if not folder.classes_path.exists():
+        return None
+    classes = ClassStore.load(folder.classes_path)
+    return classes if classes.descriptions is not None else None  # of an older version
 
 
 def _load_splits(folder: RunFolder, config: Config) -> tuple[dict[str, Any], list[str]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from clarel_tf.decision.descriptions import DescriptionModel, ReferenceRivals
 from clarel_tf.decision.discriminants import Discriminants
 from clarel_tf.decision.prototypes import Prototypes
 from clarel_tf.errors import ClarelError
@@ -27,6 +28,7 @@ class ClassStore:
       is_seen: bool [C], true for the classes that the model was trained on.
       caption_scatter: mean squared distance of a caption from its class mean.
       discriminants: of the seen classes, if the rule uses them.
+      descriptions: for classes of a request; None in files of older versions.
     """
 
     names: list[str]
@@ -34,6 +36,7 @@ class ClassStore:
     is_seen: np.ndarray
     caption_scatter: float
     discriminants: Discriminants | None = None
+    descriptions: DescriptionModel | None = None
 
     def save(self, path: Path) -> None:
         """Writes an `.npz` file and its checksum."""
@@ -46,6 +49,8 @@ class ClassStore:
         if self.discriminants is not None:
             fields = self.discriminants._asdict().items()
             arrays |= {f"discriminant_{name}": np.asarray(value) for name, value in fields}
+        if self.descriptions is not None:
+            arrays |= _description_arrays(self.descriptions)
         with checksums.written_aside(path) as temporary:
             np.savez(temporary, **arrays)
 
@@ -54,7 +59,7 @@ class ClassStore:
         """Reads a file written by `save`."""
         checksums.check(path, _REMEDY)
         named = [f"discriminant_{name}" for name in Discriminants._fields]
-        arrays = read_npz(path, (*_ARRAYS, *named))
+        arrays = read_npz(path, (*_ARRAYS, *named, *_DESCRIPTION_ARRAYS))
         if absent := [name for name in _ARRAYS if name not in arrays]:
             raise ClarelError(f"{path} lacks {', '.join(absent)}; {_REMEDY}")
         _check_shapes(arrays, path)
@@ -72,7 +77,33 @@ class ClassStore:
             arrays["is_seen"],
             float(arrays["caption_scatter"]),
             discriminants,
+            _read_descriptions(arrays),
         )
+
+
+_DESCRIPTION_ARRAYS = tuple(
+    f"description_{name}"
+    for name in (
+        *("center", "references", "typical", "scatter", "share"),
+        *(f"rival_{field}" for field in ReferenceRivals._fields),
+    )
+)
+
+
+def _description_arrays(model: DescriptionModel) -> dict[str, np.ndarray]:
+    fields = model._asdict()
+    rivals = fields.pop("rivals")._asdict()
+    fields |= {f"rival_{name}": value for name, value in rivals.items()}
+    return {f"description_{name}": np.asarray(value) for name, value in fields.items()}
+
+
+def _read_descriptions(arrays: Mapping[str, np.ndarray]) -> DescriptionModel | None:
+    if any(name not in arrays for name in _DESCRIPTION_ARRAYS):
+        return None
+    found = {name.removeprefix("description_"): arrays[name] for name in _DESCRIPTION_ARRAYS}
+    rivals = ReferenceRivals(*(found[f"rival_{name}"] for name in ReferenceRivals._fields))
+    numbers = {name: float(found[name]) for name in ("typical", "scatter", "share")}
+    return DescriptionModel(found["center"], found["references"], rivals, **numbers)
 
 
 def _check_shapes(arrays: Mapping[str, np.ndarray], path: Path) -> None:

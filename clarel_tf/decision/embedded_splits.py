@@ -100,3 +100,8 @@ def sum_captions(
         for reader in readers:
             reader.add(embeddings, instances)
     return EmbeddedSplit(labels, images, sums, counts)
+
+
+def merged(splits: Sequence[EmbeddedSplit]) -> EmbeddedSplit:
+    """Several embedded splits as one."""
+    return EmbeddedSplit(*(np.concatenate(parts) for parts in zip(*splits, strict=True)))

@@ -2,6 +2,7 @@
 
     d(z, y) = |z - p(y)|                       Euclidean distance to the prototype of class y,
                                                corrected if it has few sentences
+                                               (`descriptions.py`)
               - head_weight * log P(y | z)     image head, seen classes only
               - score(z, y)                    linear discriminants (LDA)
               and never below EPSILON
@@ -21,6 +22,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from clarel_tf.decision.descriptions import DescriptionModel, ReferenceRivals
 from clarel_tf.decision.discriminants import Discriminants, stored
 from clarel_tf.decision.selected import RuleSettings
 from clarel_tf.errors import ClarelError
@@ -39,6 +41,7 @@ class Classes(NamedTuple):
       excess: float32 [C], expected excess of squared distances to a mean of few sentences.
       mixtures: float32 [C, K], each class as a mixture of the K seen classes.
       halves: float32 [C], the term that LDA subtracts from the scores of a class.
+      offset: float32 [C], added to the distances of a class of few or empty sentences.
     """
 
     prototypes: Any
@@ -48,6 +51,7 @@ class Classes(NamedTuple):
     excess: Any = None
     mixtures: Any = None
     halves: Any = None
+    offset: Any = None
 
     def part(self, first: Any, end: Any) -> "Classes":
         """Classes `first` to `end` - 1."""
@@ -85,6 +89,7 @@ class DecisionRule:
 
     Attributes:
       discriminants: of the seen classes, or None.
+      descriptions: for classes of a request; without it they are taken as they are.
     """
 
     def __init__(
@@ -92,6 +97,7 @@ class DecisionRule:
         head: keras.layers.Layer | None = None,
         head_weight: float = 0.0,
         discriminants: Discriminants | None = None,
+        descriptions: DescriptionModel | None = None,
     ):
         """Takes the terms besides the distance; without them it is the paper's rule.
 
@@ -102,6 +108,7 @@ class DecisionRule:
         self._head, self._head_weight = head if head_weight else None, head_weight
         # Tensors, because an array would become a constant of every graph.
         self.discriminants = discriminants and discriminants.as_tensors()
+        self.descriptions = descriptions
 
     @classmethod
     def of_run(
@@ -148,7 +155,13 @@ class DecisionRule:
     def as_variables(self) -> "DecisionRule":
         """A copy with variables, for an exported graph."""
         discriminants = self.discriminants and self.discriminants.as_variables()
-        return DecisionRule(self._head, self._head_weight, discriminants)
+        return DecisionRule(
+            self._head, self._head_weight, discriminants, _as_variables(self.descriptions)
+        )
+
+    def with_descriptions(self, descriptions: DescriptionModel) -> "DecisionRule":
+        """A copy that corrects for few and for empty sentences of new classes."""
+        return DecisionRule(self._head, self._head_weight, self.discriminants, descriptions)
 
     def describe(
         self, prototypes: Any, is_seen: np.ndarray | None = None, excess: Any = None
@@ -173,6 +186,23 @@ class DecisionRule:
         squares = tf.reduce_sum(tf.square(prototypes), axis=1)
         return Classes(prototypes, squares, seen, columns, excess, mixtures, halves)
 
+    def describe_new(self, means: Any, counts: Any, replaced: Any = None) -> Classes:
+        """The inputs of the rule for C classes of a request, see `descriptions.py`.
+
+        Args:
+          means: float32 [C, E], means of the embedded sentences of each class.
+          counts: [C], number of these sentences.
+          replaced: int32 [C], the stored class that each class takes the place of, if any does.
+        """
+        means, model = tf.convert_to_tensor(means, tf.float32), self.descriptions
+        if model is None:
+            return self.describe(means)
+        counts = tf.cast(counts, tf.float32)
+        specificity = model.specificity(means, counts)
+        classes = self.describe(means, excess=specificity * model.scatter / counts)
+        distances = self.distances(self.look_at(model.references), classes)
+        return classes._replace(offset=model.offsets(distances, specificity, replaced))
+
     def look_at(self, embeddings: Any) -> Images:
         """The inputs of the rule for B images, float32 [B, E]."""
         embeddings = tf.convert_to_tensor(embeddings, tf.float32)
@@ -192,7 +222,7 @@ class DecisionRule:
             head = tf.gather(images.by_head, classes.head_columns, axis=1)
         if classes.mixtures is not None:
             score = tf.matmul(images.scores, classes.mixtures, transpose_b=True) - classes.halves
-        return self._combine(plain, classes.excess, head, score)
+        return self._combine(plain, classes, head, score)
 
     def pair_distances(self, images: Images, classes: Classes) -> tf.Tensor:
         """The distance d of image i to class i, float32 [B], for as many classes as images."""
@@ -203,24 +233,39 @@ class DecisionRule:
             head = tf.gather(images.by_head, classes.head_columns, batch_dims=1)
         if classes.mixtures is not None:
             score = tf.reduce_sum(images.scores * classes.mixtures, axis=1) - classes.halves
-        return self._combine(plain, classes.excess, head, score)
+        return self._combine(plain, classes, head, score)
 
     def _combine(
         self,
         plain: tf.Tensor,
-        excess: tf.Tensor | None,
+        classes: Classes,
         head: tf.Tensor | None,
         score: tf.Tensor | None,
     ) -> tf.Tensor:
-        """The sum of all terms of d; each has the shape of `plain`, but `excess` is by class."""
-        distances = plain if excess is None else distances_to_true_means(plain, excess)
+        """The sum of all terms of d; each has the shape of `plain` or is by class."""
+        distances = plain
+        if classes.excess is not None:
+            distances = distances_to_true_means(plain, classes.excess)
         if head is not None:
             distances += head
         if score is not None:
             assert self.discriminants is not None  # the score is theirs
             distances -= self.discriminants.weight * score
+        if classes.offset is not None:
+            distances += classes.offset
         # For a negative distance alpha would have the opposite effect.
         return distances if head is None and score is None else tf.maximum(distances, EPSILON)
+
+
+def _as_variables(model: DescriptionModel | None) -> DescriptionModel | None:
+    if model is None:
+        return None
+    rivals = ReferenceRivals(*map(stored, model.rivals, model.rivals._fields))
+    return model._replace(
+        center=stored(model.center, "mean_prototype"),
+        references=stored(model.references, "reference_images"),
+        rivals=rivals,
+    )
 
 
 def rescaled(distances: Any, is_seen: Any, alpha: Any) -> Any:

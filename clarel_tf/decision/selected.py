@@ -46,6 +46,22 @@ class NoneThreshold:
     rejected: float
 
 
+@dataclasses.dataclass(frozen=True)
+class DescriptionSettings:
+    """How far descriptions of new classes are trusted, see `descriptions.py`.
+
+    The defaults are for runs of older versions, which did not fit them.
+
+    Attributes:
+      share: of the reference images, that a class may take.
+      typical_ratio: how far an unseen prototype lies from the mean prototype, squared, relative to
+        a seen one.
+    """
+
+    share: float = 0.02
+    typical_ratio: float = 0.6
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Selected(RuleSettings):
     """What was selected for a model on validation data, with the settings of its rule.
@@ -55,12 +71,15 @@ class Selected(RuleSettings):
       temperature: of the softmax over -d_alpha.
       none_of_these: the threshold of rejection.
       alpha_captions_alone: alpha of the paper's rule; None if that is the rule anyway.
+      descriptions: of new classes, by the rule and by the paper's rule.
     """
 
     alpha: float
     temperature: float
     none_of_these: NoneThreshold
     alpha_captions_alone: float | None = None
+    descriptions: DescriptionSettings = DescriptionSettings()
+    descriptions_captions_alone: DescriptionSettings = DescriptionSettings()
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.alpha) and self.alpha > -1):

@@ -1,22 +1,30 @@
 """Every measure of a trained model on the test splits, in one pass over the captions."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 
 from clarel_tf.data.split import Split
 from clarel_tf.decision.class_store import ClassStore
-from clarel_tf.decision.embedded_splits import embed_split
+from clarel_tf.decision.embedded_splits import EmbeddedSplit, embed_split
 from clarel_tf.decision.prototypes import CaptionScatter, own_class_distance
+from clarel_tf.decision.selected import DescriptionSettings
 from clarel_tf.evaluation.caption_draws import CaptionDraws
+from clarel_tf.evaluation.empty_descriptions import Description, empty_descriptions
 from clarel_tf.evaluation.gzsl import seen_unseen_curve
-from clarel_tf.evaluation.new_classes import SENTENCE_COUNTS, new_class_curve
+from clarel_tf.evaluation.new_classes import (
+    NewClassTrial,
+    description_model,
+    few_caption_draws,
+)
 from clarel_tf.evaluation.records import (
     AveragePrecision,
     Confusion,
     Example,
     ExampleCaption,
     Measures,
+    NewClassMeasures,
     ScoresAtAlpha,
     SeenUnseenCurve,
     Selection,
@@ -61,7 +69,7 @@ def evaluate_fully(
     )
     width = model.embedding_size
     draws = CaptionDraws(caption_labels, classes, width, seed=seed)
-    few = CaptionDraws(caption_labels, classes, width, seed=seed, counts=SENTENCE_COUNTS)
+    few = few_caption_draws(order, width, seed)
     scatter = CaptionScatter()
     recalls = {
         split.name: RetrievalRecall(model.embed_images(split.image_features))
@@ -88,13 +96,23 @@ def evaluate_fully(
         scatter.result(queries.prototypes),
         queries.rule.discriminants,
     )
+    probes = empty_descriptions(support.captions, seed=seed)
+    caption_scatter = classes_used.caption_scatter
+    queries = _with_descriptions(
+        queries, embedded[2], alpha, caption_scatter, selected.descriptions
+    )
+    classes_used = dataclasses.replace(classes_used, descriptions=queries.rule.descriptions)
+    new_classes = {"all": _new_classes(queries, alpha, few, model, probes)}
     rows = {
         "all": _scores(evaluation, alpha),
         "leave_own_out": _scores(queries.evaluate(leave_own_out=True), alpha),
     }
     if not queries.rule.is_of_the_paper and selected.alpha_captions_alone is not None:
-        by_captions = queries.captions_alone().evaluate()
-        rows["captions_alone"] = _scores(by_captions, selected.alpha_captions_alone)
+        alone, alpha_alone = queries.captions_alone(), selected.alpha_captions_alone
+        rows["captions_alone"] = _scores(alone.evaluate(), alpha_alone)
+        settings = selected.descriptions_captions_alone
+        alone = _with_descriptions(alone, embedded[2], alpha_alone, caption_scatter, settings)
+        new_classes["captions_alone"] = _new_classes(alone, alpha_alone, few, model, probes)
     measures = Measures(
         selected=selected,
         prototypes=rows,
@@ -102,7 +120,7 @@ def evaluate_fully(
         retrieval={name: recall.result() for name, recall in recalls.items()},
         calibration=calibration_errors(rescaled_distances(queries, alpha), selected.temperature),
         captions_curve=draws.curve(queries, alpha),
-        new_class_curve=new_class_curve(few, queries, alpha, classes_used.caption_scatter),
+        new_classes=new_classes,
         seen_unseen_curve=_thinned(u, s),
         confusions=[
             Confusion(class_names[true], class_names[given], percent)
@@ -111,6 +129,28 @@ def evaluate_fully(
         examples=_examples(unseen, asked, nearest, predicted, class_names),
     )
     return measures, classes_used
+
+
+def _with_descriptions(
+    queries: EmbeddedQueries,
+    training: EmbeddedSplit,
+    alpha: float,
+    scatter: float,
+    settings: DescriptionSettings,
+) -> EmbeddedQueries:
+    described = description_model(queries, training, alpha, scatter, settings)
+    return queries._replace(rule=queries.rule.with_descriptions(described))
+
+
+def _new_classes(
+    queries: EmbeddedQueries,
+    alpha: float,
+    draws: CaptionDraws,
+    model: Embedder,
+    probes: Sequence[Description],
+) -> NewClassMeasures:
+    trial = NewClassTrial(queries, alpha)
+    return NewClassMeasures(trial.real(draws), trial.empty(model, probes))
 
 
 def _scores(evaluation: Evaluation, alpha: float) -> ScoresAtAlpha:

@@ -1,53 +1,149 @@
-"""How many sentences a new class needs: what one class that is only described gets right.
+"""What a class gets that comes with a request: real descriptions, and such as say nothing.
 
 Each unseen class in turn is taken out of the stored prototypes and sent back as a client of the
 served classifier would send it: with one sentence, or two, or ten, against all others as they are.
+Empty descriptions are added to all stored classes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from clarel_tf.decision.blocks import on_blocks
-from clarel_tf.decision.rule import rescaled
+from clarel_tf.data.split import Split
+from clarel_tf.decision.blocks import BlockRule
+from clarel_tf.decision.descriptions import (
+    MOST_REFERENCES,
+    DescriptionModel,
+    description_energies,
+    reference_rivals,
+)
+from clarel_tf.decision.embedded_splits import EmbeddedSplit
+from clarel_tf.decision.rule import Classes, rescaled
+from clarel_tf.decision.selected import DescriptionSettings
 from clarel_tf.evaluation.caption_draws import CaptionDraws
-from clarel_tf.evaluation.records import NewClassPoint
+from clarel_tf.evaluation.empty_descriptions import Description
+from clarel_tf.evaluation.gzsl import harmonic_mean
+from clarel_tf.evaluation.records import EmptyDescriptionPoint, NewClassPoint
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries
+from clarel_tf.models.embedder import Embedder
 
 SENTENCE_COUNTS = (1, 2, 5, 10, 50)
 
 
-def new_class_curve(
-    draws: CaptionDraws, queries: EmbeddedQueries, alpha: float, scatter: float
-) -> list[NewClassPoint]:
-    """Accuracy and precision of a new class, for each number of sentences of `draws`.
+def few_caption_draws(splits: Sequence[Split], width: int, seed: int = 0) -> CaptionDraws:
+    """Draws of few captions of every class of `splits`, in the order of their embedding."""
+    labels = [np.repeat(split.labels, [len(own) for own in split.captions]) for split in splits]
+    classes = np.unique(np.concatenate([split.labels for split in splits]))
+    return CaptionDraws(np.concatenate(labels), classes, width, seed=seed, counts=SENTENCE_COUNTS)
+
+
+def description_model(
+    queries: EmbeddedQueries,
+    training: EmbeddedSplit,
+    alpha: float,
+    scatter: float,
+    settings: DescriptionSettings,
+    seed: int = 0,
+) -> DescriptionModel:
+    """The inputs of the rule for classes of a request.
 
     Args:
-      scatter: as `CaptionScatter` gives it; 0 leaves distances as they are.
+      queries: the stored classes and the rule.
+      training: the training split; a sample of its images are the references.
+      scatter: as `CaptionScatter` gives it.
     """
-    images = np.concatenate([queries.seen.images, queries.unseen.images])
-    labels = np.concatenate([queries.seen.labels, queries.unseen.labels])
-    new = np.flatnonzero(~queries.is_seen)  # columns of the classes that are taken out in turn
-    column, nearest, second = _two_nearest(images, queries, alpha)
-    curve = []
-    for index, count in enumerate(draws.counts):
-        scores = []
-        for draw in range(draws.draws):
-            means = draws.prototypes(draw, index)[new]
-            excess = (scatter / draws.used(index)[new]).astype(np.float32)
-            classes = queries.rule.describe(means, excess=tf.constant(excess))
-            hits, taken = np.zeros(len(new)), np.zeros(len(new))
-            for start, distances in on_blocks(queries.rule).distances(images, classes):
-                rows = np.arange(start, start + len(distances))[:, np.newaxis]
-                rival = np.where(column[rows] == new, second[rows], nearest[rows])
-                takes = distances < rival
-                hits += (takes & (labels[rows] == queries.prototypes.classes[new])).sum(axis=0)
-                taken += takes.sum(axis=0)
-            sizes = (labels == queries.prototypes.classes[new, np.newaxis]).sum(axis=1)
-            scores.append([np.mean(hits / sizes), hits.sum() / max(1.0, taken.sum())])
-        curve.append(NewClassPoint(count, **_mean_and_deviation(scores)))
-    return curve
+    chosen = np.random.default_rng(seed).permutation(len(training.labels))[:MOST_REFERENCES]
+    references = training.images[np.sort(chosen)]
+    own = queries.prototypes.rows(training.labels[np.sort(chosen)])
+    blocks = [block for _, block in queries.distance_blocks(references)]
+    distances = rescaled(np.concatenate(blocks), queries.is_seen.astype("f4"), np.float32(alpha))
+    energies = description_energies(queries.prototypes, queries.is_seen, scatter)
+    return DescriptionModel(
+        queries.prototypes.means()[queries.is_seen].mean(axis=0),
+        references,
+        reference_rivals(distances, own),
+        max(0.0, settings.typical_ratio * float(energies[queries.is_seen].mean())),
+        scatter,
+        settings.share,
+    )
+
+
+class NewClassTrial:
+    """Adds classes to the stored ones, and counts the images that they take."""
+
+    def __init__(self, queries: EmbeddedQueries, alpha: float):
+        """`queries` with a rule that has a `DescriptionModel`."""
+        self._queries = queries
+        self._images = np.concatenate([queries.seen.images, queries.unseen.images])
+        self._labels = np.concatenate([queries.seen.labels, queries.unseen.labels])
+        self._column, self._nearest, self._second = _two_nearest(self._images, queries, alpha)
+
+    def with_share(self, share: float) -> "NewClassTrial":
+        """The same images and classes with another share of reference images."""
+        rule = self._queries.rule
+        assert rule.descriptions is not None  # who measures new classes has a model of them
+        other = object.__new__(NewClassTrial)
+        other.__dict__.update(self.__dict__)
+        other._queries = self._queries._replace(
+            rule=rule.with_descriptions(rule.descriptions._replace(share=share))
+        )
+        return other
+
+    def real(self, draws: CaptionDraws) -> list[NewClassPoint]:
+        """Recall and precision of unseen classes, for each number of sentences of `draws`."""
+        classes = self._queries.prototypes.classes
+        new = np.flatnonzero(~self._queries.is_seen)  # columns of the classes taken out in turn
+        sizes = (self._labels == classes[new, np.newaxis]).sum(axis=1)
+        curve = []
+        for index, count in enumerate(draws.counts):
+            scores = []
+            for draw in range(draws.draws):
+                described = self._queries.rule.describe_new(
+                    draws.prototypes(draw, index)[new],
+                    draws.used(index)[new],
+                    tf.constant(new, tf.int32),
+                )
+                hits, taken = np.zeros(len(new)), np.zeros(len(new))
+                for rows, takes in self._takes(described, new):
+                    hits += (takes & (self._labels[rows] == classes[new])).sum(axis=0)
+                    taken += takes.sum(axis=0)
+                scores.append([np.mean(hits / sizes), hits.sum() / max(1.0, taken.sum())])
+            curve.append(_point(count, scores))
+        return curve
+
+    def empty(
+        self, model: Embedder, descriptions: Sequence[Description]
+    ) -> list[EmptyDescriptionPoint]:
+        """Percent of all images that empty descriptions take, by kind and number of sentences."""
+        flat = [sentence for one in descriptions for sentence in one.sentences]
+        counts = np.array([len(one.sentences) for one in descriptions])
+        starts = np.cumsum(counts) - counts
+        means = np.add.reduceat(model.embed_texts(flat), starts, axis=0) / counts[:, np.newaxis]
+        described = self._queries.rule.describe_new(means.astype(np.float32), counts)
+        taken = np.zeros(len(counts))
+        for _, takes in self._takes(described, np.full(len(counts), -1)):
+            taken += takes.sum(axis=0)
+        shares = 100.0 * taken / len(self._images)
+        groups: dict[tuple[str, int], list[float]] = {}
+        for one, share in zip(descriptions, shares.tolist(), strict=True):
+            groups.setdefault((one.kind, len(one.sentences)), []).append(share)
+        return [
+            EmptyDescriptionPoint(kind, count, float(np.mean(values)), max(values))
+            for (kind, count), values in groups.items()
+        ]
+
+    def _takes(
+        self, described: Classes, replaced: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields (rows, int [n, 1]; bool [n, C], whether each class takes each image)."""
+        blocks = BlockRule(self._queries.rule).distances(self._images, described)
+        for start, distances in blocks:
+            rows = np.arange(start, start + len(distances))[:, np.newaxis]
+            rival = np.where(
+                self._column[rows] == replaced, self._second[rows], self._nearest[rows]
+            )
+            yield rows, distances < rival
 
 
 def _two_nearest(
@@ -71,10 +167,16 @@ def _two_nearest(
     return column, nearest, second
 
 
-def _mean_and_deviation(scores: Sequence[Sequence[float]]) -> dict[str, float]:
-    """Of (accuracy, precision) of several draws, shares in [0, 1], as percent."""
-    named = {}
-    for name, values in zip(("accuracy", "precision"), 100.0 * np.array(scores).T, strict=True):
-        named[name] = float(values.mean())
-        named[f"{name}_std"] = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return named
+def _point(sentences: int, scores: Sequence[Sequence[float]]) -> NewClassPoint:
+    """The mean of (recall, precision) of several draws, shares in [0, 1], as percent."""
+    values = 100.0 * np.array(scores)
+    recall, precision = (float(mean) for mean in values.mean(axis=0))
+    spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(2)
+    return NewClassPoint(
+        sentences=sentences,
+        recall=recall,
+        recall_std=float(spread[0]),
+        precision=precision,
+        precision_std=float(spread[1]),
+        harmonic_mean=harmonic_mean(recall, precision),
+    )

@@ -165,15 +165,41 @@ class NewClassPoint:
     """What a class of so many sentences gets right, with standard deviations over the draws.
 
     Attributes:
-      accuracy: percent of the class's images that are given to it, mean over the classes.
+      recall: percent of the class's images that are given to it, mean over the classes.
       precision: percent of the images given to new classes that are theirs.
+      harmonic_mean: of recall and precision.
     """
 
     sentences: int
-    accuracy: float
-    accuracy_std: float
+    recall: float
+    recall_std: float
     precision: float
     precision_std: float
+    harmonic_mean: float
+
+
+@dataclasses.dataclass(frozen=True)
+class EmptyDescriptionPoint:
+    """Percent of all test images that a class takes whose sentences say nothing.
+
+    Attributes:
+      kind: of the sentences.
+      taken: mean over the descriptions of this kind.
+      most: of a single description.
+    """
+
+    kind: str
+    sentences: int
+    taken: float
+    most: float
+
+
+@dataclasses.dataclass(frozen=True)
+class NewClassMeasures:
+    """New classes by one rule: real descriptions, and such as say nothing."""
+
+    real: list[NewClassPoint]
+    empty: list[EmptyDescriptionPoint]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,6 +248,7 @@ class Measures:
       prototypes: scores by the kind of prototypes: `all` captions, `leave_own_out`, and
         `captions_alone` for the rule of the paper where more than captions was asked.
       retrieval: recall by split, direction and k.
+      new_classes: by the rule, `all`, and by the paper's rule, `captions_alone`.
     """
 
     selected: Selected
@@ -230,7 +257,7 @@ class Measures:
     retrieval: dict[str, dict[str, dict[str, float]]]
     calibration: CalibrationErrors
     captions_curve: list[CaptionsPoint]
-    new_class_curve: list[NewClassPoint]
+    new_classes: dict[str, NewClassMeasures]
     seen_unseen_curve: SeenUnseenCurve
     confusions: list[Confusion]
     examples: list[Example]

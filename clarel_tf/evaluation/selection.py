@@ -1,21 +1,24 @@
 """Selects alpha, the temperature and the rejection threshold on validation data."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import numpy as np
 
 from clarel_tf.data.split import Split
-from clarel_tf.decision.embedded_splits import embed_split
+from clarel_tf.decision.embedded_splits import embed_split, merged
 from clarel_tf.decision.probabilities import (
     ValidationDistances,
     fit_none_threshold,
     fit_temperature,
 )
-from clarel_tf.decision.prototypes import own_class_distance
+from clarel_tf.decision.prototypes import CaptionScatter, own_class_distance
 from clarel_tf.decision.selected import RuleSettings, Selected
 from clarel_tf.errors import ClarelError
+from clarel_tf.evaluation.description_fit import fit_descriptions
 from clarel_tf.evaluation.gzsl import choose_alpha
+from clarel_tf.evaluation.new_classes import few_caption_draws
 from clarel_tf.evaluation.records import (
     CalibrationErrors,
     Selection,
@@ -42,21 +45,40 @@ def select(
       seen, unseen, support, settings: as for `embed_queries`; no split may be of the test.
     """
     _refuse_test_splits(seen, unseen, *support)
-    embedded = [embed_split(model, split) for split in (seen, unseen, *support)]
+    splits = [seen, unseen, *support]
+    few = few_caption_draws(splits, model.embedding_size)
+    scatter = CaptionScatter()
+    embedded = [embed_split(model, split, [few, scatter]) for split in splits]
     queries = queries_from(*embedded, model=model, settings=settings)
+    caption_scatter = scatter.result(queries.prototypes)
+    captions = [own for split in support for own in split.captions]
+    fit = functools.partial(
+        fit_descriptions,
+        model,
+        training=merged(embedded[2:]),
+        captions=captions,
+        draws=few,
+        scatter=caption_scatter,
+    )
     evaluation = queries.evaluate()
     curve = evaluation.alpha_curve()
     alpha = choose_alpha(curve)
     distances = rescaled_distances(queries, alpha)
     temperature = fit_temperature(distances)
+    descriptions = fit(queries=queries, alpha=alpha)
     by_captions, alpha_by_captions = evaluation, alpha
+    descriptions_by_captions = descriptions
     if not settings.is_of_the_paper:
-        by_captions = queries.captions_alone().evaluate()
+        alone = queries.captions_alone()
+        by_captions = alone.evaluate()
         alpha_by_captions = choose_alpha(by_captions.alpha_curve())
+        descriptions_by_captions = fit(queries=alone, alpha=alpha_by_captions)
     return Selection(
         **vars(settings),
         alpha=alpha,
         alpha_captions_alone=alpha_by_captions,
+        descriptions=descriptions,
+        descriptions_captions_alone=descriptions_by_captions,
         temperature=temperature,
         none_of_these=fit_none_threshold(distances),
         distance_level=own_class_distance(embedded[2:], queries.prototypes),
@@ -91,6 +113,8 @@ def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
         none_of_these=selection.none_of_these,
         **vars(selection.rule),
         alpha_captions_alone=selection.alpha if by_captions is None else by_captions,
+        descriptions=selection.descriptions,
+        descriptions_captions_alone=selection.descriptions_captions_alone,
     )
     if transfer == "value":
         return kept

@@ -45,7 +45,7 @@ def evaluate_run(
             config.alpha_transfer,
             stored,
         )
-        if stored is None:  # of a run from before there was such a file
+        if stored is None or stored.descriptions is None:  # of a run of an older version
             classes.save(folder.classes_path)
         checksums.write_json(folder.evaluation_path, dataclasses.asdict(measures))
         write_report(folder.report_path, results, measures, folder.path)

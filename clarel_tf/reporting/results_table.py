@@ -57,9 +57,15 @@ def evaluation_table(results: Results, measures: Measures) -> str:
     for point in measures.captions_curve:
         columns = _columns((point.h, point.h_std, point.zsl, point.zsl_std))
         lines.append(f"{point.captions:<16}{columns}")
-    lines += ["", f"{'sentences of a new class':28}{'accuracy':>10}{'precision':>11}"]
-    for new in measures.new_class_curve:
-        lines.append(f"{new.sentences:<28}{new.accuracy:10.1f}{new.precision:11.1f}")
+    for kind, new in measures.new_classes.items():
+        lines += ["", f"{'new classes, ' + kind:28}{'recall':>10}{'precision':>11}{'both':>8}"]
+        for one in new.real:
+            numbers = f"{one.recall:10.1f}{one.precision:11.1f}{one.harmonic_mean:8.1f}"
+            lines.append(f"{f'{one.sentences} sentences':28}{numbers}")
+        lines += ["", f"{'empty classes, ' + kind:32}{'taken, %':>10}{'most, %':>10}"]
+        for empty in new.empty:
+            name = f"{empty.kind}, {empty.sentences}"
+            lines.append(f"{name:32}{empty.taken:10.2f}{empty.most:10.2f}")
     lines += ["", f"{'retrieval':28}{'@1':>8}{'@5':>8}{'@10':>8}"]
     for split, directions in measures.retrieval.items():
         for direction, recalls in directions.items():

@@ -1,6 +1,7 @@
 """`report.html`: one self-contained page about a run, with nothing fetched from elsewhere."""
 
 import html
+from collections.abc import Iterator
 from pathlib import Path
 
 from clarel_tf.evaluation.records import Measures, Results
@@ -51,6 +52,7 @@ def report_page(results: Results, measures: Measures, run_dir: Path) -> str:
         *_training_card(run_dir),
         *_validation_card(run_dir),
         card("Sentences that a new class needs", _new_class_table(measures)),
+        card("Descriptions that say nothing", _empty_class_table(measures)),
         card("Retrieval", _retrieval_table(measures)),
         card("Probabilities", _probability_table(results, measures)),
         card("Classes most often confused", _confusion_table(measures), wide=True),
@@ -82,21 +84,48 @@ def _validation_card(run_dir: Path) -> list[str]:
 
 
 def _new_class_table(measures: Measures) -> str:
+    kinds = {"all": "the rule", "captions_alone": "captions alone"}
     rows = [
         [
-            str(point.sentences),
-            f"{point.accuracy:.1f} ± {point.accuracy_std:.1f}",
+            f"{point.sentences}, {kinds[kind]}",
+            f"{point.recall:.1f} ± {point.recall_std:.1f}",
             f"{point.precision:.1f} ± {point.precision_std:.1f}",
+            f"{point.harmonic_mean:.1f}",
         ]
-        for point in measures.new_class_curve
+        for kind, new in measures.new_classes.items()
+        for point in new.real
     ]
     note = (
         "One unseen class at a time is described by so many captions, all others by theirs. "
-        "Accuracy: images of the class that are given to it. Precision: images given to it that "
+        "Recall: images of the class that are given to it. Precision: images given to it that "
         "are of the class. Means of seeded draws with their standard deviation, in percent."
     )
-    header = ["sentences", "accuracy", "precision"]
+    header = ["sentences", "recall", "precision", "harmonic mean"]
     return f'<p class="soft">{html.escape(note)}</p>{table(header, rows)}'
+
+
+def _empty_class_table(measures: Measures) -> str:
+    rows = [
+        [f"{kind}, {', '.join(map(str, counts))}", *shares]
+        for kind, counts, shares in _empty_rows(measures)
+    ]
+    note = (
+        "Percent of all test images that a class takes whose sentences say nothing, mean over "
+        "drawn descriptions of 1, 2, 5 and 10 sentences."
+    )
+    header = ["sentences", *("the rule", "captions alone")[: len(measures.new_classes)]]
+    return f'<p class="soft">{html.escape(note)}</p>{table(header, rows)}'
+
+
+def _empty_rows(measures: Measures) -> Iterator[tuple[str, list[int], list[float]]]:
+    """(kind, numbers of sentences, mean share by each rule)."""
+    for kind in dict.fromkeys(point.kind for point in measures.new_classes["all"].empty):
+        of_kind = [
+            [point for point in new.empty if point.kind == kind]
+            for new in measures.new_classes.values()
+        ]
+        shares = [sum(p.taken for p in points) / len(points) for points in of_kind]
+        yield kind, [point.sentences for point in of_kind[0]], shares
 
 
 def _subtitle(results: Results) -> str:

@@ -11,7 +11,8 @@ from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.decision.embedded_splits import embed_captions, embed_split
 from clarel_tf.decision.prototypes import CaptionScatter
 from clarel_tf.decision.rule import DecisionRule
-from clarel_tf.decision.selected import RuleSettings, Selected
+from clarel_tf.decision.selected import Selected
+from clarel_tf.evaluation.new_classes import description_model
 from clarel_tf.evaluation.zero_shot import queries_from
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.serving.signatures import (
@@ -82,16 +83,20 @@ def classifier_endpoints(
 ) -> dict[str, Endpoint]:
     """The signatures of the classifier; the arguments are those of `export_run`."""
     settings = selected.rule
-    stored = classes or _embedded_classes(model, splits, class_names, settings)
+    stored = classes or _embedded_classes(model, splits, class_names, selected)
+    rule = DecisionRule.of_run(
+        settings, model.image_classifier, stored.discriminants, stored.is_seen
+    )
+    if stored.descriptions is not None:
+        rule = rule.with_descriptions(stored.descriptions)
     classifier = PrototypeClassifier(
         model,
         stored.prototypes.means(),
         stored.names,
         stored.is_seen,
         selected,
-        DecisionRule.of_run(settings, model.image_classifier, stored.discriminants, stored.is_seen),
+        rule,
         k,
-        caption_scatter=stored.caption_scatter,
     )
     features, size = _features(model), model.embedding_size
     sentences, names = _strings("sentences"), _strings("class_names")
@@ -121,19 +126,23 @@ def classifier_endpoints(
 
 
 def _embedded_classes(
-    model: Embedder, splits: dict[str, Split], class_names: Sequence[str], settings: RuleSettings
+    model: Embedder, splits: dict[str, Split], class_names: Sequence[str], selected: Selected
 ) -> ClassStore:
     """What an evaluation of `model` would keep of the classes."""
     scatter = CaptionScatter()
     order = ("test_seen", "test_unseen", "trainval")
     embedded = [embed_split(model, splits[name], [scatter]) for name in order]
-    queries = queries_from(*embedded, model=model, settings=settings)
+    queries = queries_from(*embedded, model=model, settings=selected.rule)
+    caption_scatter = scatter.result(queries.prototypes)
     return ClassStore(
         [class_names[label] for label in queries.prototypes.classes],
         queries.prototypes,
         queries.is_seen,
-        scatter.result(queries.prototypes),
+        caption_scatter,
         queries.rule.discriminants,
+        description_model(
+            queries, embedded[2], selected.alpha, caption_scatter, selected.descriptions
+        ),
     )
 
 

@@ -51,7 +51,6 @@ class PrototypeClassifier:
         rule: DecisionRule = DecisionRule(),
         k: int = 5,
         block: int = 8_192,
-        caption_scatter: float = 0.0,
     ):
         """Takes the stored classes and the decision rule.
 
@@ -60,10 +59,7 @@ class PrototypeClassifier:
           is_seen: bool [C].
           k: classes in an answer.
           block: classes processed together; a larger block takes more memory.
-          caption_scatter: mean squared distance of a caption from its class mean, for the
-            correction of distances to classes with few sentences.
         """
-        self._caption_scatter = caption_scatter
         self._model, self._selected, self._k, self._block = model, selected, k, block
         # Of equally near classes the first one wins, so seen classes come first.
         order = np.argsort(~is_seen, kind="stable")
@@ -95,10 +91,9 @@ class PrototypeClassifier:
         images = embed_images(self._model, image_features)
         alpha = tf.fill([tf.shape(images)[0]], self._selected.alpha)
         names, means, counts = self._means_of(sentences, class_names)
-        excess = self._caption_scatter / tf.cast(counts, tf.float32)
         looked_at = self._rule.look_at(images)
         found = self._among_stored(looked_at, alpha)
-        distances = self._rule.distances(looked_at, self._rule.describe(means, excess=excess))
+        distances = self._rule.distances(looked_at, self._rule.describe_new(means, counts))
         found = self._add(found, distances, tf.size(self._class_names))
         return self._answer(found, tf.concat([self._class_names, names], axis=0))
 

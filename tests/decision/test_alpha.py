@@ -55,7 +55,9 @@ def test_the_two_monotonicity_laws(distances, alphas):
 def test_predictions_equal_the_decision_rule_in_a_loop(distances, alpha):
     predicted = nearest_classes(distances, CLASSES, IS_SEEN).predict(alpha)
     for row, label in zip(distances, predicted, strict=True):
-        rescaled = [d * (1 + alpha) if seen else d for d, seen in zip(row, IS_SEEN, strict=True)]
+        factor = np.float32(1) + np.float32(alpha)  # in single precision, as it is served
+        single = row.astype(np.float32)
+        rescaled = [d * factor if seen else d for d, seen in zip(single, IS_SEEN, strict=True)]
         assert rescaled[CLASSES.tolist().index(label)] == min(rescaled)
 
 

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 from clarel_tf.decision.embedded_splits import EmbeddedSplit
 from clarel_tf.decision.prototypes import CaptionScatter, make_prototypes
+from clarel_tf.decision.selected import DescriptionSettings
 from clarel_tf.evaluation.caption_draws import CaptionDraws
-from clarel_tf.evaluation.new_classes import new_class_curve
+from clarel_tf.evaluation.empty_descriptions import Description
+from clarel_tf.evaluation.new_classes import NewClassTrial, description_model
 from clarel_tf.evaluation.zero_shot import queries_from
 from clarel_tf.models.distances import distances_to_true_means
 
@@ -53,7 +55,11 @@ def test_scatter_by_hand():
 def test_equals_a_loop_that_takes_classes_out_one_by_one(seed, scatter):
     rng = np.random.default_rng(seed)
     width, alpha = 3, 0.2
-    labels = {"seen": np.arange(8) % 2, "unseen": np.arange(9) % 3 + 2}
+    labels = {
+        "seen": np.arange(8) % 2,
+        "unseen": np.arange(9) % 3 + 2,
+        "train": np.arange(6) % 2,
+    }
     centres = rng.normal(size=(5, width)) * 2
     captions = {
         name: (centres[own][:, np.newaxis] + rng.normal(size=(len(own), 2, width))).astype("f4")
@@ -63,37 +69,98 @@ def test_equals_a_loop_that_takes_classes_out_one_by_one(seed, scatter):
         name: (centres[own] + rng.normal(size=(len(own), width))).astype("f4")
         for name, own in labels.items()
     }
-    queries = queries_from(
-        *(
-            EmbeddedSplit(own, images[name], captions[name].sum(axis=1), np.full(len(own), 2))
-            for name, own in labels.items()
-        )
-    )
+    embedded = [
+        EmbeddedSplit(own, images[name], captions[name].sum(axis=1), np.full(len(own), 2))
+        for name, own in labels.items()
+    ]
+    queries = queries_from(*embedded)
     of_captions = np.repeat(np.concatenate(list(labels.values())), 2)
     draws = CaptionDraws(of_captions, np.arange(5), width, draws=1, seed=seed, counts=(1, 3, 99))
     for name in labels:
         flat = captions[name].reshape(-1, width)
         draws.add(flat, np.arange(len(flat)))
+    settings = DescriptionSettings(share=0.3, typical_ratio=0.5)
+    described = description_model(queries, embedded[2], alpha, scatter, settings)
+    rule = queries.rule.with_descriptions(described)
+    trial = NewClassTrial(queries._replace(rule=rule), alpha)
 
     stored = queries.prototypes.means()
-    for index, point in enumerate(new_class_curve(draws, queries, alpha, scatter)):
+    center = (stored[0] + stored[1]) / 2
+    counts = queries.prototypes.counts
+    typical = 0.5 * np.mean(
+        [((stored[c] - center) ** 2).sum() - scatter / counts[c] for c in (0, 1)]
+    )
+    typical = max(0.0, typical)
+
+    def rivals(image, new, own=None):
+        return min(
+            np.linalg.norm(image - stored[c]) * (1 + alpha if c < 2 else 1)
+            for c in range(5)
+            if c not in (new, own)
+        )
+
+    for index, point in enumerate(trial.real(draws)):
         shares, hits, taken = [], 0, 0
         for new in (2, 3, 4):
-            described = draws.prototypes(0, index)[new]
+            mean, used = draws.prototypes(0, index)[new], draws.used(index)[new]
+            v = min(1.0, ((mean - center) ** 2).sum() / max(typical + scatter / used, 1e-12))
+
+            def distance(image, mean=mean, v=v, used=used):
+                square = np.sum((image - mean) ** 2) - v * scatter / used
+                return np.sqrt(max(square, 1e-12))
+
+            gains = sorted(
+                (
+                    rivals(image, new, own) - distance(image)
+                    for image, own in zip(images["train"], labels["train"], strict=True)
+                ),
+                reverse=True,
+            )
+            place = max(v * v * 0.3 * 6 - 0.5, 0.0)
+            low = int(place)
+            offset = max(0.0, gains[low] + (place - low) * (gains[low + 1] - gains[low]))
             own_hits = own_images = 0
-            for name in labels:
+            for name in ("seen", "unseen"):
                 for image, label in zip(images[name], labels[name], strict=True):
-                    square = np.sum((image - described) ** 2) - scatter / draws.used(index)[new]
-                    rivals = [
-                        np.linalg.norm(image - stored[c]) * (1 + alpha if c < 2 else 1)
-                        for c in range(5)
-                        if c != new
-                    ]
-                    takes = np.sqrt(max(square, 1e-12)) < min(rivals)
+                    margin = rivals(image, new) - distance(image) - offset
+                    if abs(margin) < 1e-4:
+                        return  # too close to call in single precision
+                    takes = margin > 0
                     own_hits += takes and label == new
                     own_images += label == new
                     taken += takes
             shares.append(own_hits / own_images)
             hits += own_hits
-        assert point.accuracy == pytest.approx(100 * np.mean(shares))
+        assert point.recall == pytest.approx(100 * np.mean(shares))
         assert point.precision == pytest.approx(100 * hits / max(1, taken))
+        both = point.recall + point.precision
+        expected = 2 * point.recall * point.precision / both if both else 0.0
+        assert point.harmonic_mean == pytest.approx(expected)
+
+
+class Texts:
+    """A stand-in for a text tower: each sentence is the point that it names."""
+
+    def embed_texts(self, texts):
+        return np.array([[float(x) for x in text.split()] for text in texts], np.float32)
+
+
+def test_shares_that_empty_descriptions_take_by_hand():
+    # Two stored classes on a line at 0 (seen) and 10, images at 0, 4, 6 and 10; without offsets a
+    # class at 5 takes the images at 4 and 6, one at 100 none.
+    def split(labels, places):
+        points = np.array([[place, 0.0] for place in places], np.float32)
+        return EmbeddedSplit(np.array(labels), points, points, np.ones(len(labels), int))
+
+    queries = queries_from(split([0, 0], [0.0, 4.0]), split([1, 1], [6.0, 10.0]))
+    queries = queries._replace(
+        prototypes=queries.prototypes._replace(sums=np.array([[0.0, 0.0], [20.0, 0.0]]))
+    )
+    descriptions = [
+        Description("middle", ("5 0",)),
+        Description("middle", ("4 0", "6 0")),
+        Description("far", ("100 0",)),
+    ]
+    found = NewClassTrial(queries, alpha=0.0).empty(Texts(), descriptions)
+    shares = {(point.kind, point.sentences): point.taken for point in found}
+    assert shares == {("middle", 1): 50.0, ("middle", 2): 50.0, ("far", 1): 0.0}

@@ -106,7 +106,7 @@ def test_a_run_learns_with_them(run, config, splits):
     assert run_experiment(config, splits, folder, NAMES, make_towers=make_towers) == results
     for other, message in (
         (None, r"the towers FeatureTower and BagOfWords \(.*\), now they are None"),
-        (functools.partial(make_towers_with, dropout=0.5), "now it is FeatureTower and BagOfWords"),
+        (functools.partial(make_towers_with, dropout=0.5), "now they are FeatureTower and Bag"),
     ):
         with pytest.raises(ClarelError, match=message):
             run_experiment(config, splits, folder, NAMES, make_towers=other)
@@ -118,7 +118,7 @@ def test_a_run_cannot_mix_two_kinds_of_towers(config, splits, tmp_path):
     few = config.override({"steps": 2, "warmup_steps": 1})
     first, other = (functools.partial(make_towers_with, dropout=rate) for rate in (0.1, 0.2))
     run_validation(few, splits, tmp_path / "run", make_towers=first)
-    with pytest.raises(ClarelError, match="began with make_towers=FeatureTower and BagOfWords"):
+    with pytest.raises(ClarelError, match="began with the towers FeatureTower and BagOfWords"):
         run_experiment(few, splits, tmp_path / "run", NAMES, make_towers=other)
     # Changed captions change the words of the tower too, but it is the data that is named.
     train = splits["train"]
@@ -131,7 +131,7 @@ def test_a_run_cannot_mix_two_kinds_of_towers(config, splits, tmp_path):
     noted = {**checksums.read_json(data, ""), "towers": "partial"}
     checksums.write_json(data, noted)
     run_experiment(few, splits, tmp_path / "run", NAMES, make_towers=first)
-    with pytest.raises(ClarelError, match="began with make_towers=partial, now it is Feature"):
+    with pytest.raises(ClarelError, match="began with the towers partial, now they are Feature"):
         run_experiment(few, splits, tmp_path / "run", NAMES, make_towers=make_towers)
 
 

@@ -217,15 +217,32 @@ def test_alpha_new_classes_and_prototypes_with_the_request(exported, tmp_path):
     assert prototypes["class_name"] == ["cardinal", "jay"]
     np.testing.assert_allclose(prototypes["prototype"], expected, atol=1e-5)
     # A new class stands among the stored ones where its distance puts it, less what the mean of
-    # two sentences, or a single one, is off by, and less what the discriminants say for it.
+    # two sentences, or a single one, is off by as far as they say something, less what the
+    # discriminants say for it, and with the offset that the reference images ask for.
     images = model.embed_images(features)
     distances = pairwise_distances_numpy(images, expected)
-    excess = caption_scatter_by_loop(model, splits) / np.array([2, 1])
+    scatter = caption_scatter_by_loop(model, splits)
+    kept = np.load(folder / "run/classes.npz")
+    squares = np.square(expected - kept["description_center"]).sum(axis=1)
+    says = np.minimum(1.0, squares / (kept["description_typical"] + scatter / np.array([2, 1])))
+    excess = says * scatter / np.array([2, 1])
     seen, new_kinds, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
     queries = embed_queries(model, seen, new_kinds, [support], results.rule)
     said = queries.rule.discriminants
-    corrected = np.sqrt(np.maximum(distances**2 - excess, 1e-12))
-    corrected -= taken_off(said, images, expected, excess)
+
+    def without_offset(embedded):
+        plain = pairwise_distances_numpy(embedded, expected)
+        plain = np.sqrt(np.maximum(plain**2 - excess, 1e-12))
+        return plain - taken_off(said, embedded, expected, excess)
+
+    references = kept["description_references"]
+    gains = kept["description_rival_nearest"][:, np.newaxis] - without_offset(references)
+    gains = -np.sort(-gains, axis=0)
+    place = np.clip(says**2 * results.descriptions.share * len(references) - 0.5, 0, None)
+    low = place.astype(int)
+    column = np.arange(2)
+    offset = gains[low, column] + (place - low) * (gains[low + 1, column] - gains[low, column])
+    corrected = without_offset(images) + np.maximum(offset, 0.0)
     for row in range(7):
         merged = sorted(
             [
