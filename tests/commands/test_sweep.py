@@ -97,8 +97,12 @@ def test_ablation_stands_beside_the_published_values():
 
 
 def test_a_look_at_validation_tests_nothing_and_the_run_goes_on_from_there(
-    tmp_path, splits, small_config
+    tmp_path, splits, small_config, finished_run
 ):
+    run_dir = Path(shutil.copytree(finished_run, tmp_path / "run"))
+    shutil.rmtree(run_dir / "checkpoints")
+    for name in ("results.json", "evaluation.json", "model.keras", "history.csv", "classes.npz"):
+        (run_dir / name).unlink()
     chosen = run_validation(small_config, splits, tmp_path / "run")
     configs, grid = {"run": small_config}, {"kappa": [small_config.loss.kappa]}
     assert collect(tmp_path, configs, grid) == []  # no results yet

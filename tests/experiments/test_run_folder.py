@@ -85,8 +85,10 @@ def test_other_data_is_refused(tmp_path):
 def test_a_second_process_is_kept_out(tmp_path):
     folder = RunFolder(tmp_path / "run")
     code = f"""
-from tests.experiments.test_run_folder import *
-open_and_close(RunFolder({str(folder.path)!r}))
+from clarel_tf.config import Config
+from clarel_tf.experiments.run_folder import RunFolder
+with RunFolder({str(folder.path)!r}).opened(Config()):
+    pass
 """
     with folder.opened(Config()):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

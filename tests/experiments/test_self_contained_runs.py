@@ -32,10 +32,15 @@ def write_vectors(path: Path, seed: int = 0) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, splits, small_config) -> tuple[Config, Path, Path]:
-    """(settings, folder of a run with word vectors, where their file is now)."""
+    """(settings, folder of a run with word vectors, where their file is now).
+
+    Beside the run, `half` is a copy of it after the first phase.
+    """
     folder = tmp_path_factory.mktemp("trained")
     source = write_vectors(folder / "files" / "vectors.txt")
     config = small_config.override({"word_vectors": str(source)})
+    run_validation(config, splits, folder / "run")
+    shutil.copytree(folder / "run", folder / "half")
     run_experiment(config, splits, folder / "run", NAMES)
     return config, folder / "run", Path(shutil.move(source, folder / "moved.txt"))
 
@@ -59,10 +64,8 @@ def test_kept_vectors_are_those_of_the_file(tmp_path, splits):
 def test_a_run_goes_on_and_is_evaluated_without_its_vector_file(tmp_path, splits, trained):
     config, reference, moved = trained
     whole = RunFolder(reference).read_results()
-    shutil.copy(moved, config.word_vectors)
-    run_validation(config, splits, tmp_path / "run")
-    Path(config.word_vectors).unlink()
-    shutil.copytree(tmp_path / "run", tmp_path / "early")
+    for name in ("run", "early"):
+        shutil.copytree(reference.with_name("half"), tmp_path / name)
     # The second phase has words that the first had not, and their vectors.
     assert run_experiment(config, splits, tmp_path / "run", NAMES) == whole
     evaluation = read_json(tmp_path / "run" / "evaluation.json")

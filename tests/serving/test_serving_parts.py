@@ -36,7 +36,7 @@ def wide(finished_run, splits, small_config, tmp_path_factory):
 @pytest.mark.parametrize(
     ("kind", "rows"),
     [
-        *(("rest", 256), ("grpc", 256), ("grpc", 600)),
+        *(("rest", 100), ("grpc", 256), ("grpc", 600)),
         pytest.param("rest", 600, marks=pytest.mark.slow),  # JSON takes seconds
     ],
 )

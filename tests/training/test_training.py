@@ -55,6 +55,7 @@ def test_history_has_a_row_for_every_interval(unbroken):
     assert list((unbroken[0] / "tensorboard").glob("events.out.tfevents.*"))
 
 
+@pytest.mark.slow  # so it is in the tests of damaged checkpoints, which begin anew
 def test_the_same_seed_gives_the_same_weights(unbroken, tmp_path, splits, small_config):
     assert_same_weights(unbroken[1], train_in(tmp_path, splits, small_config))
 
