@@ -53,19 +53,37 @@ def define_setting_flags() -> None:
 def define_data_flags() -> None:
     """Defines the flags for the folders of built and raw datasets."""
     flags.DEFINE_string(
-        "data_dir", None, "folder of built datasets (default: ~/tensorflow_datasets)"
+        "data_dir",
+        None,
+        "folder of built datasets (default: that of the run, or ~/tensorflow_datasets)",
     )
     flags.DEFINE_string(
-        "manual_dir", None, "folder with the raw files of a dataset that is not built yet"
+        "manual_dir",
+        None,
+        "folder with the raw files of a dataset: to build it, or to compare it with what was built",
     )
 
 
-def load_dataset(name: str, config: str) -> tuple[Any, dict[str, Any]]:
-    """The builder of a dataset and its splits; builds the dataset first if necessary."""
+def load_dataset(
+    name: str, config: str, folder: RunFolder | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """The builder of a dataset and its splits; builds the dataset first if necessary.
+
+    Args:
+      folder: of the run that was trained on it, which notes its data_dir.
+    """
     start_tensorflow()
     from clarel_tf.data.loading import get_builder, load_splits
 
-    builder = get_builder(name, config, flags.FLAGS.data_dir)
+    data_dir = flags.FLAGS.data_dir
+    if folder and not data_dir and folder.data_dir:
+        data_dir = folder.data_dir
+        if not os.path.isdir(data_dir):
+            raise ClarelError(
+                f"the run in {folder.path} read its data from {data_dir}, which does not exist; "
+                "name the folder of built datasets with --data_dir"
+            )
+    builder = get_builder(name, config, data_dir)
     return builder, load_splits(builder, flags.FLAGS.manual_dir)
 
 

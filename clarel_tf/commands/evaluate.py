@@ -18,7 +18,7 @@ def define_flags() -> None:
 
 def main() -> None:
     folder, config = cli.finished_run(flags.FLAGS.run_dir)
-    builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
+    builder, splits = cli.load_dataset(config.dataset, config.dataset_config, folder)
     from clarel_tf.data.loading import class_names
     from clarel_tf.experiments.reevaluation import evaluate_run
     from clarel_tf.reporting.results_table import evaluation_table

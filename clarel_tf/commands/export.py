@@ -55,6 +55,8 @@ def main() -> None:
 
     if gallery and gallery not in splits:
         raise ClarelError(f"--gallery_split={gallery} is not one of {', '.join(splits)}")
+    if gallery and not any(splits[gallery].captions):
+        raise ClarelError(f"--gallery_split={gallery}: that split has no image with captions")
     model = load_model(folder.path / "model.keras")
     if flags.FLAGS.export_vocabulary == "all":
         if not config.word_vectors:
@@ -95,7 +97,7 @@ def _stored_classes(folder: RunFolder) -> Any:
 
 def _load_splits(folder: RunFolder, config: Config) -> tuple[dict[str, Any], list[str]]:
     """The splits of the run, checked against its fingerprints, and all class names."""
-    builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
+    builder, splits = cli.load_dataset(config.dataset, config.dataset_config, folder)
     from clarel_tf.data.loading import class_names
     from clarel_tf.data.protocols import apply_protocol
     from clarel_tf.experiments.experiment import split_fingerprints

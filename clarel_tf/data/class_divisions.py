@@ -26,6 +26,11 @@ def divide_classes(splits: dict[str, Split], number: int) -> dict[str, Split]:
     trainval = splits["trainval"]
     classes, counts = np.unique(trainval.labels, return_counts=True)
     new_count = len(np.unique(splits["val_unseen"].labels))
+    if not new_count:
+        raise ClarelError(
+            f"class_division={number} draws as many unseen classes as val_unseen has, and it has "
+            "none; use class_division=0"
+        )
     if new_count >= len(classes):
         raise ClarelError(
             f"class_division={number} needs more classes in trainval than the {new_count} "
@@ -39,13 +44,16 @@ def divide_classes(splits: dict[str, Split], number: int) -> dict[str, Split]:
             f"class_division={number} makes class {classes[lonely][0]} a seen class, but its only "
             "image in trainval cannot be both trained on and held out; use class_division=0"
         )
+    # Descriptions count once: those of seen classes in `train`.
     held_share = len(splits["val_seen"]) / (len(splits["val_seen"]) + len(splits["train"]))
     is_held = np.zeros(len(trainval), bool)
     for label in np.setdiff1d(classes, trainval.labels[is_new]):
         own = draw.permutation(np.flatnonzero(trainval.labels == label))
         is_held[own[: np.clip(round(held_share * len(own)), 1, len(own) - 1)]] = True
     parts = {"train": ~is_new & ~is_held, "val_seen": is_held, "val_unseen": is_new}
-    return splits | {
+    drawn = {
         name: dataclasses.replace(trainval.select(chosen), name=name)
         for name, chosen in parts.items()
     }
+    drawn["val_seen"] = dataclasses.replace(drawn["val_seen"], descriptions={})
+    return splits | drawn

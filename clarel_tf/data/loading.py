@@ -1,6 +1,7 @@
 """Finds a dataset's TFDS builder, builds the dataset if necessary, and reads its splits."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -13,7 +14,8 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from clarel_tf import datasets
-from clarel_tf.data.schema import BUILD_KIND, SPLITS
+from clarel_tf.data.builders import BUILD_KIND, MarkedBuild
+from clarel_tf.data.schema import DESCRIPTIONS, SPLITS
 from clarel_tf.data.split import Split
 from clarel_tf.errors import ClarelError, brief
 from clarel_tf.storage import files, ownership
@@ -21,7 +23,7 @@ from clarel_tf.storage import files, ownership
 # Files that TFDS writes during a build, under temporary and final names.
 _BUILD_FILES = re.compile(
     r"(incomplete\.[0-9a-fA-F]{32}\.)?([^/]+\.tfrecord[^/]*|bucket_[^/]+\.tmp|dataset_info\.json|"
-    r"features\.json|[^/]+\.labels\.txt)"
+    r"features\.json|raw_files\.json|[^/]+\.labels\.txt)"
 )
 _BUILD_AGAIN = "delete the dataset's folder in data_dir, and it is built again"
 
@@ -55,7 +57,7 @@ def get_builder(
         with tfds.core.utils.add_sys_path(datasets_folder):
             builder_class = find(module)
     configs = builder_class.builder_configs
-    if config and config not in configs:
+    if config and builder_class.get_builder_config(config) is None:
         raise ClarelError(
             f"dataset {name!r} has no config {config!r}; it has: {', '.join(configs) or 'none'}"
         )
@@ -74,25 +76,49 @@ def prepare(builder: tfds.core.DatasetBuilder, manual_dir: str | None = None) ->
     """Builds the dataset if it is not built yet.
 
     Args:
-      manual_dir: folder with the raw files, for datasets that need them.
+      manual_dir: folder with the raw files, for datasets that need them. ClarelError if the dataset
+        is built already, of other files.
     """
     if builder.is_prepared():
+        if isinstance(builder, MarkedBuild):
+            builder.compare_raw_files(manual_dir)
         return
     needs_files = builder.MANUAL_DOWNLOAD_INSTRUCTIONS
     if needs_files and not manual_dir:
         raise ClarelError(
-            f"dataset {builder.name!r} is not built yet; give the folder with its raw files as "
+            f"dataset {_full_name(builder)!r} is not built yet in {builder.data_dir_root}"
+            f"{_built_ones(builder)}; give the folder with its raw files as "
             f"--manual_dir. {needs_files}"
         )
-    if needs_files and manual_dir and not Path(manual_dir).is_dir():
-        raise ClarelError(f"manual_dir {manual_dir} is not a folder")
+    if isinstance(builder, MarkedBuild):
+        if needs_files:
+            manual_dir = os.fspath(builder.checked_manual_dir(manual_dir))
+        else:
+            builder.compare_raw_files(manual_dir)
     with files.writing_in(builder.data_path, "the dataset's folder"), _only_builder(builder):
         if builder.is_prepared():  # another process has built it meanwhile
             builder.info.read_from_directory(builder.data_path)
+            if isinstance(builder, MarkedBuild):
+                builder.compare_raw_files(manual_dir)
             return
         builder.download_and_prepare(
             download_config=tfds.download.DownloadConfig(manual_dir=manual_dir)
         )
+
+
+def _full_name(builder: tfds.core.DatasetBuilder) -> str:
+    """Name and config, as the flags name them."""
+    config = builder.builder_config
+    return f"{builder.name}/{config.name}" if config else builder.name
+
+
+def _built_ones(builder: tfds.core.DatasetBuilder) -> str:
+    """The configs of the same dataset that are built, for a message."""
+    if "://" in os.fspath(builder.data_path) or not builder.builder_config:
+        return ""
+    found = Path(builder.data_path).parent.parent.glob(f"*/{builder.version}/dataset_info.json")
+    names = ", ".join(sorted(path.parent.parent.name for path in found))
+    return f" (built there, by --config: {names})" if names else ""
 
 
 @contextlib.contextmanager
@@ -136,12 +162,50 @@ def load_splits(
     """
     prepare(builder, manual_dir)
     absent = [name for name in SPLITS if name not in builder.info.splits]
-    if absent:
+    optional = builder.OPTIONAL_SPLITS if isinstance(builder, MarkedBuild) else ()
+    if damaged := [name for name in absent if name not in optional]:
         raise ClarelError(
             f"dataset {builder.name!r} in {builder.data_path} lacks the splits "
-            f"{', '.join(absent)}; look at what is in that folder, and {_BUILD_AGAIN}"
+            f"{', '.join(damaged)}; look at what is in that folder, and {_BUILD_AGAIN}"
         )
-    return {name: _load_intact_split(builder, name) for name in SPLITS}
+    splits = {name: _load_intact_split(builder, name) for name in SPLITS if name not in absent}
+    for name in absent:
+        splits[name] = dataclasses.replace(
+            splits["train"].select(np.zeros(len(splits["train"]), bool)), name=name
+        )
+    data_dir = os.path.abspath(builder.data_dir_root)
+    described = _descriptions(builder)
+    homes = _homes_of_classes(splits)
+    return {
+        name: dataclasses.replace(
+            splits[name],
+            data_dir=data_dir,
+            descriptions={
+                label: sentences
+                for label, sentences in described.items()
+                if name in homes.get(label, ("test_unseen",))
+            },
+        )
+        for name in SPLITS
+    }
+
+
+def _descriptions(builder: tfds.core.DatasetBuilder) -> dict[int, list[bytes]]:
+    """Sentences that describe classes, by label."""
+    if DESCRIPTIONS not in builder.info.splits:
+        return {}
+    with _named_damage(builder, DESCRIPTIONS):
+        examples = builder.as_dataset(split=DESCRIPTIONS).as_numpy_iterator()
+        return {int(one["label"]): list(one["captions"]) for one in examples}
+
+
+def _homes_of_classes(splits: dict[str, Split]) -> dict[int, tuple[str, ...]]:
+    """The splits in which a description of each class counts, so that no phase has it twice.
+
+    A class without images is like one of `test_unseen`.
+    """
+    homes = dict.fromkeys(splits["val_unseen"].labels.tolist(), ("val_unseen", "trainval"))
+    return homes | dict.fromkeys(splits["train"].labels.tolist(), ("train", "trainval"))
 
 
 def class_names(builder: tfds.core.DatasetBuilder) -> list[str]:
@@ -173,8 +237,14 @@ def class_names(builder: tfds.core.DatasetBuilder) -> list[str]:
 
 def _load_intact_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
     """Reads a split; ClarelError names a damaged file."""
-    try:
+    with _named_damage(builder, name):
         return _load_split(builder, name)
+
+
+@contextlib.contextmanager
+def _named_damage(builder: tfds.core.DatasetBuilder, name: str) -> Iterator[None]:
+    try:
+        yield
     except (tf.errors.OpError, OSError, UnicodeDecodeError) as error:
         found = _damaged_file(builder, name)
         where = found or f"split {name!r} in {builder.data_path}"

@@ -36,7 +36,7 @@ def _without_test_images(splits: dict[str, Split]) -> dict[str, Split]:
     cleaned = dict(splits)
     for name in VALIDATION_SPLITS:
         cleaned[name] = splits[name].select(~np.isin(splits[name].image_ids, test_ids))
-        if not len(cleaned[name]):
+        if len(splits[name]) and not len(cleaned[name]):
             raise ClarelError(
                 f"split {name!r} has no image that is not also in test_seen; use protocol=paper"
             )

@@ -1,22 +1,17 @@
 """The form of every dataset of this project: features, splits, names, reproducible random order."""
 
-import contextlib
 import hashlib
-import inspect
-import os
 import unicodedata
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
 
 from clarel_tf.errors import ClarelError
-from clarel_tf.storage import ownership
 
+# A further split of a dataset: sentences that describe classes and no image, one row a class.
+DESCRIPTIONS = "descriptions"
 SPLITS = ("train", "val_seen", "val_unseen", "trainval", "test_seen", "test_unseen")
-BUILD_KIND = "dataset"  # in the mark of a dataset's folder
 
 
 def example_features(
@@ -45,33 +40,6 @@ def example_features(
     )
 
 
-class MarkedBuild:
-    """A builder that marks the folder it builds in, so that leftovers of a kill are recognised.
-
-    It also tells TFDS where its files are (README.md, checksums.tsv). TFDS would infer that from
-    the import name, but in a clone `clarel_tf.datasets` is in another folder.
-    """
-
-    data_path: Any  # an attribute of the TFDS builder, another base of the same class
-
-    @tfds.core.utils.classproperty
-    @classmethod
-    def code_path(cls) -> tfds.core.Path:
-        """The file of the builder."""
-        return tfds.core.Path(inspect.getfile(cls))
-
-    @classmethod
-    def _get_pkg_dir_path(cls) -> tfds.core.Path:
-        return cls.code_path.parent
-
-    def _download_and_prepare(self, *args: Any, **kwargs: Any) -> None:
-        with contextlib.ExitStack() as stack:
-            if "://" not in os.fspath(self.data_path):  # cloud storage has no locks
-                stack.enter_context(ownership.marked_while_used(Path(self.data_path), BUILD_KIND))
-            # A method of the TFDS builder, which comes later among the bases.
-            super()._download_and_prepare(*args, **kwargs)  # type: ignore[misc]
-
-
 def checked_name(name: str, place: str) -> str:
     """The name of a class or an image, if it can be stored as a line of a text file.
 
@@ -95,33 +63,29 @@ def checked_name(name: str, place: str) -> str:
 
 
 def checked_class_names(names: Sequence[str], place: str) -> list[str]:
-    """The names of all classes, each checked by `checked_name` and all unique."""
-    first: dict[str, int] = {}
+    """The names of all classes, each checked by `checked_name`, and no two of them alike."""
     for number, name in enumerate(names, 1):
         checked_name(name, f"{place}: the name of class {number}, {name!r},")
-        if first.setdefault(name, number) != number:
-            raise ClarelError(
-                f"{place}: classes {first[name]} and {number} have the same name {name!r}; "
-                "rename one of them"
-            )
+    for first, second in alike(names):
+        how = (
+            f"have the same name {names[first]!r}"
+            if names[first] == names[second]
+            else f"are called {names[first]!r} and {names[second]!r}, which differ only in case "
+            "or spaces"
+        )
+        raise ClarelError(f"{place}: classes {first + 1} and {second + 1} {how}; rename one")
     return list(names)
 
 
-class OptionalConfigs:
-    """A builder with configs that are built only on request by name.
-
-    `tfds build` without --config builds all of `BUILDER_CONFIGS`, one after the other; those in
-    `OPTIONAL_CONFIGS` need files or machines that not everybody has.
-    """
-
-    BUILDER_CONFIGS: Sequence[tfds.core.BuilderConfig]
-    OPTIONAL_CONFIGS: Sequence[tfds.core.BuilderConfig] = ()
-
-    @tfds.core.utils.classproperty
-    @classmethod
-    def builder_configs(cls) -> dict[str, tfds.core.BuilderConfig]:
-        """All configs by name, for `tfds.builder` and --config."""
-        return {config.name: config for config in (*cls.BUILDER_CONFIGS, *cls.OPTIONAL_CONFIGS)}
+def alike(names: Sequence[str]) -> list[tuple[int, int]]:
+    """Pairs of names that differ in nothing but case, spaces and the way an accent is encoded."""
+    first: dict[str, int] = {}
+    pairs = []
+    for number, name in enumerate(names):
+        key = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+        if first.setdefault(key, number) != number:
+            pairs.append((first[key], number))
+    return pairs
 
 
 def stable_order(names: Iterable[str], seed: int) -> list[str]:

@@ -15,7 +15,10 @@ class Split:
       image_ids: str [N].
       image_features: float32 [N, D].
       labels: int64 [N], index into the dataset's class names.
-      captions: N lists of sentences, in UTF-8 bytes.
+      captions: N lists of sentences, in UTF-8 bytes; one may be empty.
+      descriptions: sentences that describe a class and no image, by label. A class without images
+        has nothing else.
+      data_dir: where the dataset was read from, if it was; the run notes it.
 
     Example:
 
@@ -32,19 +35,63 @@ class Split:
     image_features: np.ndarray
     labels: np.ndarray
     captions: list[list[bytes]]
+    descriptions: dict[int, list[bytes]] = dataclasses.field(default_factory=dict)
+    data_dir: str = ""
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def select(self, keep: np.ndarray) -> "Split":
-        """The instances where `keep`, bool [N], is true."""
-        return Split(
-            self.name,
-            self.image_ids[keep],
-            self.image_features[keep],
-            self.labels[keep],
-            [captions for captions, kept in zip(self.captions, keep, strict=True) if kept],
+        """The instances where `keep`, bool [N], is true, with the descriptions of their classes."""
+        labels = self.labels[keep]
+        left = set(labels.tolist())
+        return dataclasses.replace(
+            self,
+            image_ids=self.image_ids[keep],
+            image_features=self.image_features[keep],
+            labels=labels,
+            captions=[own for own, kept in zip(self.captions, keep, strict=True) if kept],
+            descriptions={key: own for key, own in self.descriptions.items() if key in left},
         )
+
+    def classes(self) -> np.ndarray:
+        """Labels of all classes that have images or a description here, int64 [C], sorted."""
+        return np.union1d(self.labels, np.array(list(self.descriptions), np.int64))
+
+    def all_captions(self) -> list[bytes]:
+        """Every sentence once: the captions of the images, then the descriptions by label."""
+        flat = [caption for own in self.captions for caption in own]
+        return flat + [
+            text for label in sorted(self.descriptions) for text in self.descriptions[label]
+        ]
+
+    def caption_labels(self) -> np.ndarray:
+        """The class of each sentence of `all_captions`, int64 [M]."""
+        described = sorted(self.descriptions)
+        labels = np.concatenate([self.labels, np.array(described, np.int64)])
+        counts = [len(own) for own in self.captions]
+        counts += [len(self.descriptions[label]) for label in described]
+        return np.repeat(labels, counts)
+
+    def with_borrowed_captions(self) -> "Split":
+        """A copy in which images without captions have some of their class, for training.
+
+        They are drawn from all sentences of the class by a hash of the image's id, as many as an
+        image with captions has at most. Prototypes are not made of this copy: there, each sentence
+        counts once.
+        """
+        without = [number for number, own in enumerate(self.captions) if not own]
+        if not without:
+            return self
+        texts, labels = self.all_captions(), self.caption_labels()
+        most = max(map(len, self.captions)) or min(10, len(texts))
+        captions = list(self.captions)
+        for number in without:
+            of_class = np.flatnonzero(labels == self.labels[number])
+            key = hashlib.sha256(str(self.image_ids[number]).encode("utf-8")).digest()
+            drawn = np.random.default_rng(list(key)).permutation(of_class)[:most]
+            captions[number] = [texts[row] for row in np.sort(drawn)]
+        return dataclasses.replace(self, captions=captions)
 
     def fingerprints(self) -> dict[str, str]:
         """Hashes of the images with their classes, of the features and of the captions.
@@ -54,6 +101,9 @@ class Split:
         order = np.argsort(self.image_ids)
         names = [f"{self.image_ids[i]}\t{self.labels[i]}" for i in order]
         captions = [b"\n".join(self.captions[i]) for i in order]
+        # Nothing is added without descriptions: fingerprints of older runs stay valid.
+        for label in sorted(self.descriptions):
+            captions.append(b"\n".join([b"%d" % label, *self.descriptions[label]]))
         return {
             "images": _short_hash("\n".join(names).encode("utf-8")),
             "features": _short_hash(np.ascontiguousarray(self.image_features[order]).tobytes()),

@@ -14,6 +14,8 @@ from clarel_tf.decision.rule import rescaled
 class NearestClasses(NamedTuple):
     """The nearest seen and the nearest unseen class of N images.
 
+    Without any class of a kind, its labels are -1 and its distances infinite.
+
     Attributes:
       seen, unseen: int [N], labels.
       seen_distance, unseen_distance: float64 [N].
@@ -63,7 +65,7 @@ def alpha_grid(*images: NearestClasses, points: int = 201) -> np.ndarray:
     number of images. The grid does not depend on the scale of the distances.
     """
     turning = np.concatenate([side.turning_points() for side in images])
-    turning = turning[turning > 0]
+    turning = turning[(turning > 0) & np.isfinite(turning)]
     if not turning.size:
         return np.zeros(1)
     grid = np.quantile(turning, np.linspace(0.0, 1.0, points - 1))

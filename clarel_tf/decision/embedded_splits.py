@@ -12,6 +12,20 @@ from clarel_tf.models.embedder import Embedder
 from clarel_tf.models.vocabulary import tokenize_captions
 
 
+class ClassSentences(NamedTuple):
+    """Sentences that describe K classes and no image.
+
+    Attributes:
+      labels: int64 [K].
+      sums: float32 [K, E], sum of the embedded sentences of each class.
+      counts: int64 [K].
+    """
+
+    labels: np.ndarray
+    sums: np.ndarray
+    counts: np.ndarray
+
+
 class EmbeddedSplit(NamedTuple):
     """A split in the joint space.
 
@@ -20,19 +34,29 @@ class EmbeddedSplit(NamedTuple):
       images: float32 [N, E].
       caption_sums: float32 [N, E], sum of the embedded captions of each instance.
       caption_counts: int64 [N].
+      described: the descriptions of the split, if it has any.
     """
 
     labels: np.ndarray
     images: np.ndarray
     caption_sums: np.ndarray
     caption_counts: np.ndarray
+    described: ClassSentences | None = None
+
+    def classes(self) -> np.ndarray:
+        """Labels of all classes that have images or a description here, int64 [C], sorted."""
+        described = [] if self.described is None else [self.described.labels]
+        return np.unique(np.concatenate([self.labels, *described]))
 
 
 class CaptionReader(Protocol):
     """An object that receives every embedded caption once."""
 
     def add(self, embeddings: np.ndarray, instances: np.ndarray) -> None:
-        """Receives captions, float32 [b, E], and their instance numbers, int64 [b]."""
+        """Receives captions, float32 [b, E], and their instance numbers, int64 [b].
+
+        The number is -1 for sentences of a description. These come last in a split.
+        """
 
 
 def embed_captions(
@@ -58,7 +82,21 @@ def embed_split(
     """Embeds the images and captions of a split; `readers` receive each embedded caption."""
     images = model.embed_images(split.image_features)
     _refuse_overflow(images, split)
-    return sum_captions(split.labels, images, embed_captions(model, split), readers)
+    embedded = sum_captions(split.labels, images, embed_captions(model, split), readers)
+    return embedded._replace(described=_embed_descriptions(model, split, readers))
+
+
+def _embed_descriptions(
+    model: Embedder, split: Split, readers: Sequence[CaptionReader]
+) -> ClassSentences | None:
+    if not split.descriptions:
+        return None
+    labels = np.array(sorted(split.descriptions), np.int64)
+    counts = np.array([len(split.descriptions[label]) for label in labels.tolist()])
+    embeddings = model.embed_texts(split.all_captions()[-int(counts.sum()) :])
+    for reader in readers:
+        reader.add(embeddings, np.full(len(embeddings), -1))
+    return ClassSentences(labels, np.add.reduceat(embeddings, np.cumsum(counts) - counts), counts)
 
 
 def _refuse_overflow(images: np.ndarray, split: Split) -> None:
@@ -103,5 +141,10 @@ def sum_captions(
 
 
 def merged(splits: Sequence[EmbeddedSplit]) -> EmbeddedSplit:
-    """Several embedded splits as one."""
-    return EmbeddedSplit(*(np.concatenate(parts) for parts in zip(*splits, strict=True)))
+    """Several embedded splits as one; descriptions are left out."""
+    return EmbeddedSplit(
+        np.concatenate([split.labels for split in splits]),
+        np.concatenate([split.images for split in splits]),
+        np.concatenate([split.caption_sums for split in splits]),
+        np.concatenate([split.caption_counts for split in splits]),
+    )

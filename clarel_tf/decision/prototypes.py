@@ -33,19 +33,19 @@ class Prototypes(NamedTuple):
 
 
 def make_prototypes(splits: Sequence[EmbeddedSplit]) -> Prototypes:
-    """Prototypes of all classes of `splits`, from all their captions."""
-    labels = np.concatenate([split.labels for split in splits])
-    classes, rows = np.unique(labels, return_inverse=True)
-    counts = np.bincount(
-        rows, weights=np.concatenate([split.caption_counts for split in splits])
-    ).astype(np.int64)
+    """Prototypes of all classes of `splits`, from all their captions and descriptions."""
+    told = [(split.labels, split.caption_sums, split.caption_counts) for split in splits]
+    for described in (split.described for split in splits if split.described is not None):
+        told.append((described.labels, described.sums, described.counts))
+    classes, rows = np.unique(np.concatenate([part[0] for part in told]), return_inverse=True)
+    counts = np.bincount(rows, weights=np.concatenate([part[2] for part in told])).astype(np.int64)
     if (counts == 0).any():
         raise ValueError(f"class {classes[counts == 0][0]} has no caption to make a prototype from")
     sums = np.zeros((len(classes), splits[0].caption_sums.shape[1]))
     start = 0
-    for split in splits:
-        np.add.at(sums, rows[start : start + len(split.labels)], split.caption_sums)
-        start += len(split.labels)
+    for labels, of_part, _ in told:
+        np.add.at(sums, rows[start : start + len(labels)], of_part)
+        start += len(labels)
     return Prototypes(classes, sums, counts)
 
 

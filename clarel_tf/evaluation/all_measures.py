@@ -63,10 +63,8 @@ def evaluate_fully(
     """
     seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
     order = [seen, unseen, support]
-    classes = np.unique(np.concatenate([split.labels for split in order]))
-    caption_labels = np.concatenate(
-        [np.repeat(split.labels, [len(own) for own in split.captions]) for split in order]
-    )
+    classes = np.unique(np.concatenate([split.classes() for split in order]))
+    caption_labels = np.concatenate([split.caption_labels() for split in order])
     width = model.embedding_size
     draws = CaptionDraws(caption_labels, classes, width, seed=seed)
     few = few_caption_draws(order, width, seed)
@@ -96,7 +94,7 @@ def evaluate_fully(
         scatter.result(queries.prototypes),
         queries.rule.discriminants,
     )
-    probes = empty_descriptions(support.captions, seed=seed)
+    probes = empty_descriptions([support.all_captions()], seed=seed)
     caption_scatter = classes_used.caption_scatter
     queries = _with_descriptions(
         queries, embedded[2], alpha, caption_scatter, selected.descriptions
@@ -117,7 +115,7 @@ def evaluate_fully(
         selected=selected,
         prototypes=rows,
         ap_at_50=_precision(queries),
-        retrieval={name: recall.result() for name, recall in recalls.items()},
+        retrieval={name: found for name, one in recalls.items() if (found := one.result())},
         calibration=calibration_errors(rescaled_distances(queries, alpha), selected.temperature),
         captions_curve=draws.curve(queries, alpha),
         new_classes=new_classes,
@@ -172,6 +170,8 @@ def _precision(queries: EmbeddedQueries) -> AveragePrecision:
 
 def _thinned(u: np.ndarray, s: np.ndarray) -> SeenUnseenCurve:
     """The curve with as many points as a plot can show; both ends are kept."""
+    if not len(u):
+        return SeenUnseenCurve([], [])
     index = np.unique(np.linspace(0, len(u) - 1, _CURVE_POINTS).round().astype(int))
     return SeenUnseenCurve(u[index].tolist(), s[index].tolist())
 

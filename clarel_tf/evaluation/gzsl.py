@@ -1,5 +1,7 @@
 """Generalised zero-shot accuracy: u, s and H, and their curves over alpha (AUSUC)."""
 
+import math
+
 import numpy as np
 
 from clarel_tf.decision.alpha import NearestClasses, alpha_grid
@@ -9,18 +11,22 @@ from clarel_tf.evaluation.records import AlphaPoint, GzslScores
 def per_class_accuracy(predicted: np.ndarray, labels: np.ndarray) -> float:
     """Top-1 accuracy of each class that occurs in `labels`, averaged over these classes.
 
+    NaN without labels: nothing can be measured.
+
     Args:
       predicted: int [N], predicted classes.
       labels: int [N], true classes.
     """
+    if not len(labels):
+        return math.nan
     _, class_of_image, images = np.unique(labels, return_inverse=True, return_counts=True)
     hits = np.bincount(class_of_image, weights=predicted == labels)
     return float(100.0 * np.mean(hits / images))
 
 
 def harmonic_mean(u: float, s: float) -> float:
-    """2us / (u + s); 0 when both are 0."""
-    return 2.0 * u * s / (u + s) if u + s > 0 else 0.0
+    """2us / (u + s); 0 when both are 0, NaN when one of them is."""
+    return 0.0 if u + s == 0 else 2.0 * u * s / (u + s)
 
 
 def gzsl_scores(
@@ -67,8 +73,11 @@ def seen_unseen_curve(
     and needs no grid.
 
     Returns:
-      (u, s) in percent, float64 [P] each; u never falls and s never rises.
+      (u, s) in percent, float64 [P] each; u never falls and s never rises. Empty without images
+      of both kinds.
     """
+    if not (len(seen_labels) and len(unseen_labels)):
+        return np.zeros(0), np.zeros(0)
     turning = np.concatenate([seen_images.turning_points(), unseen_images.turning_points()])
     # What the side of an image's class gains (unseen) or loses (seen) when the image changes sides.
     lost = _class_weights(seen_labels) * (seen_images.seen == seen_labels)
@@ -87,6 +96,8 @@ def seen_unseen_curve(
 
 def area_under(u: np.ndarray, s: np.ndarray) -> float:
     """AUSUC in percent of the square: 100 if every image is right whatever alpha."""
+    if not len(u):
+        return math.nan
     return float(np.trapezoid(s, u) / 100.0)
 
 

@@ -33,8 +33,8 @@ SENTENCE_COUNTS = (1, 2, 5, 10, 50)
 
 def few_caption_draws(splits: Sequence[Split], width: int, seed: int = 0) -> CaptionDraws:
     """Draws of few captions of every class of `splits`, in the order of their embedding."""
-    labels = [np.repeat(split.labels, [len(own) for own in split.captions]) for split in splits]
-    classes = np.unique(np.concatenate([split.labels for split in splits]))
+    labels = [split.caption_labels() for split in splits]
+    classes = np.unique(np.concatenate([split.classes() for split in splits]))
     return CaptionDraws(np.concatenate(labels), classes, width, seed=seed, counts=SENTENCE_COUNTS)
 
 
@@ -91,9 +91,15 @@ class NewClassTrial:
         return other
 
     def real(self, draws: CaptionDraws) -> list[NewClassPoint]:
-        """Recall and precision of unseen classes, for each number of sentences of `draws`."""
+        """Recall and precision of unseen classes, for each number of sentences of `draws`.
+
+        Nothing if no unseen class has images.
+        """
         classes = self._queries.prototypes.classes
-        new = np.flatnonzero(~self._queries.is_seen)  # columns of the classes taken out in turn
+        # Columns of the classes taken out in turn.
+        new = np.flatnonzero(~self._queries.is_seen & np.isin(classes, self._labels))
+        if not len(new):
+            return []
         sizes = (self._labels == classes[new, np.newaxis]).sum(axis=1)
         curve = []
         for index, count in enumerate(draws.counts):
@@ -116,6 +122,8 @@ class NewClassTrial:
         self, model: Embedder, descriptions: Sequence[Description]
     ) -> list[EmptyDescriptionPoint]:
         """Percent of all images that empty descriptions take, by kind and number of sentences."""
+        if not len(self._images):
+            return []
         flat = [sentence for one in descriptions for sentence in one.sentences]
         counts = np.array([len(one.sentences) for one in descriptions])
         starts = np.cumsum(counts) - counts

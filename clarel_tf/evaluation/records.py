@@ -1,6 +1,7 @@
 """Records of what an evaluation measures; `results.json` and its neighbours are made of them.
 
-All measures are in percent unless their name says otherwise.
+All measures are in percent unless their name says otherwise. NaN, null in the files, stands for
+what the data cannot tell: data without images of unseen classes has no ZSL, u and H.
 """
 
 import dataclasses

@@ -3,6 +3,7 @@
 An equally near wrong item counts as nearer than the right one, so ties never flatter.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,7 +29,8 @@ class RetrievalRecall:
         self._image_ranks: list[np.ndarray] = []
 
     def add(self, embeddings: np.ndarray, instances: np.ndarray) -> None:
-        """Takes captions, float32 [b, E], of these images, int64 [b]."""
+        """Takes captions, float32 [b, E], of these images, int64 [b]; -1 is of no image."""
+        embeddings, instances = embeddings[instances >= 0], instances[instances >= 0]
         block = max(1, (1 << 24) // max(len(self._images), 1))
         for start in range(0, len(embeddings), block):
             part = slice(start, start + block)
@@ -47,8 +49,12 @@ class RetrievalRecall:
         self._nearest_others = np.partition(others, most - 1, axis=1)[:, :most]
 
     def result(self) -> dict[str, dict[str, float]]:
-        """Recall at 1, 5 and 10 in percent, by direction."""
-        text_ranks = (self._nearest_others <= self._nearest_own[:, np.newaxis]).sum(axis=1)
+        """Recall at 1, 5 and 10 in percent, by direction; empty without captions of images."""
+        if not self._image_ranks:
+            return {}
+        # Images without captions have nothing to find.
+        asked = np.isfinite(self._nearest_own)
+        text_ranks = (self._nearest_others <= self._nearest_own[:, np.newaxis]).sum(axis=1)[asked]
         image_ranks = np.concatenate(self._image_ranks)
         return {
             name: {f"recall@{k}": float(100.0 * np.mean(ranks < k)) for k in RECALL_AT}
@@ -65,7 +71,8 @@ def average_precision_at(
 ) -> float:
     """AP@k: the share of a class's own images among the k nearest to its prototype, averaged.
 
-    Where there are fewer than k images, all of them are the nearest ones.
+    Where there are fewer than k images, all of them are the nearest ones. Classes without images
+    do not count; NaN if no class has any.
 
     Args:
       images: float32 [N, E].
@@ -73,6 +80,10 @@ def average_precision_at(
       prototypes: float32 [C, E].
       classes: int [C], label of each prototype.
     """
+    has_images = np.isin(classes, labels)
+    prototypes, classes = prototypes[has_images], classes[has_images]
+    if not len(classes):
+        return math.nan
     k = min(k, len(images))
     block = max(1, (1 << 24) // max(len(images), 1))
     precisions: list[np.ndarray] = []
@@ -105,7 +116,8 @@ class NearestCaptions:
         self.captions = np.full((len(images), count), -1)  # position in the stream, [N, count]
 
     def add(self, embeddings: np.ndarray, instances: np.ndarray) -> None:
-        """Takes the next captions of the stream, float32 [b, E]."""
+        """Takes the next captions of the stream, float32 [b, E]; -1 is of no image."""
+        embeddings = embeddings[instances >= 0]
         new = self._position + np.arange(len(embeddings))
         distances = pairwise_distances_numpy(self._images, embeddings)
         distances = np.concatenate([self.distances, distances], axis=1)

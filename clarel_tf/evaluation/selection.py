@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,13 +15,14 @@ from clarel_tf.decision.probabilities import (
     fit_temperature,
 )
 from clarel_tf.decision.prototypes import CaptionScatter, own_class_distance
-from clarel_tf.decision.selected import RuleSettings, Selected
+from clarel_tf.decision.selected import NoneThreshold, RuleSettings, Selected
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.description_fit import fit_descriptions
 from clarel_tf.evaluation.gzsl import choose_alpha
 from clarel_tf.evaluation.new_classes import few_caption_draws
 from clarel_tf.evaluation.records import (
     CalibrationErrors,
+    GzslScores,
     Selection,
     ValidationScores,
     ZslScores,
@@ -30,6 +32,8 @@ from clarel_tf.models.embedder import Embedder
 
 # More distances than this are not needed to fit one number.
 _MOST_DISTANCES = 50_000_000
+# The threshold of rejection without validation images to choose it on: no distance is larger.
+ACCEPT_ALL = 1e30
 
 
 def select(
@@ -41,17 +45,21 @@ def select(
 ) -> Selection:
     """Selects alpha, temperature and threshold; returns them with their scores.
 
+    Without images of seen or of unseen classes, see `select_from_one_kind`.
+
     Args:
       seen, unseen, support, settings: as for `embed_queries`; no split may be of the test.
     """
     _refuse_test_splits(seen, unseen, *support)
+    if not (len(seen) and len(unseen)):
+        return select_from_one_kind(model, seen, unseen, support, settings)
     splits = [seen, unseen, *support]
     few = few_caption_draws(splits, model.embedding_size)
     scatter = CaptionScatter()
     embedded = [embed_split(model, split, [few, scatter]) for split in splits]
     queries = queries_from(*embedded, model=model, settings=settings)
     caption_scatter = scatter.result(queries.prototypes)
-    captions = [own for split in support for own in split.captions]
+    captions = [split.all_captions() for split in support]
     fit = functools.partial(
         fit_descriptions,
         model,
@@ -116,7 +124,7 @@ def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
         descriptions=selection.descriptions,
         descriptions_captions_alone=selection.descriptions_captions_alone,
     )
-    if transfer == "value":
+    if transfer == "value" or selection.none_of_these.distance == ACCEPT_ALL:
         return kept
     before, none = selection.distance_level, selection.none_of_these
     if before is None:
@@ -127,6 +135,62 @@ def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
         alpha=kept.alpha * before / level,
         alpha_captions_alone=kept.alpha_captions_alone * before / level,
         none_of_these=dataclasses.replace(none, distance=none.distance + level - before),
+    )
+
+
+def select_from_one_kind(
+    model: Embedder,
+    seen: Split,
+    unseen: Split,
+    support: Sequence[Split],
+    settings: RuleSettings,
+) -> Selection:
+    """What can be selected if validation has no images of seen or none of unseen classes.
+
+    Alpha balances the two kinds, so it stays 0. Temperature and threshold come from the images that
+    there are. Arguments are those of `select`.
+    """
+    if not (len(seen) or len(unseen)):
+        return nothing_selected(settings)
+    queries = embed_queries(model, seen, unseen, support, settings)
+    distances, evaluation = rescaled_distances(queries, 0.0), queries.evaluate()
+    temperature = fit_temperature(distances)
+    alone = queries.captions_alone().evaluate()
+    nothing = nothing_selected(settings)
+    return dataclasses.replace(
+        nothing,
+        temperature=temperature,
+        none_of_these=fit_none_threshold(distances),
+        distance_level=own_class_distance(
+            [embed_split(model, split) for split in support], queries.prototypes
+        ),
+        validation=ValidationScores(
+            **vars(evaluation.scores(0.0)),
+            **vars(calibration_errors(distances, temperature)),
+            zsl_captions_alone=ZslScores(alone.zsl()),
+            gzsl_captions_alone=alone.gzsl(0.0),
+        ),
+    )
+
+
+def nothing_selected(settings: RuleSettings) -> Selection:
+    """The selection without validation images: alpha 0, temperature 1, everything is accepted."""
+    unknown, nan = GzslScores(math.nan, math.nan, math.nan), math.nan
+    return Selection(
+        **vars(settings),
+        alpha=0.0,
+        alpha_captions_alone=0.0,
+        temperature=1.0,
+        none_of_these=NoneThreshold(ACCEPT_ALL, nan, nan),
+        validation=ValidationScores(
+            zsl=ZslScores(nan),
+            gzsl=unknown,
+            gzsl_alpha0=unknown,
+            ausuc=nan,
+            calibration_error_before=nan,
+            calibration_error_after=nan,
+        ),
+        alpha_curve=[],
     )
 
 
@@ -165,7 +229,9 @@ def _refuse_test_splits(*splits: Split) -> None:
 
 
 def calibration_errors(distances: ValidationDistances, temperature: float) -> CalibrationErrors:
-    """Expected calibration error with temperature 1 and with the fitted one."""
+    """Expected calibration error with temperature 1 and with the fitted one; NaN for no images."""
+    if not len(distances.own):
+        return CalibrationErrors(math.nan, math.nan)
     return CalibrationErrors(
         distances.calibration_error(1.0), distances.calibration_error(temperature)
     )
@@ -181,5 +247,6 @@ def rescaled_distances(
     if len(images) > most:
         chosen = np.random.default_rng(seed).permutation(len(images))[:most]
         images, own = images[chosen], own[chosen]
-    distances = np.concatenate([block for _, block in queries.distance_blocks(images)])
+    blocks = [block for _, block in queries.distance_blocks(images)]
+    distances = np.concatenate([np.zeros((0, len(queries.is_seen)), np.float32), *blocks])
     return ValidationDistances.rescaled(distances, own, queries.is_seen, alpha)

@@ -52,7 +52,7 @@ class Evaluation(NamedTuple):
         return gzsl_scores(*self, alpha)
 
     def scores(self, alpha: float) -> Scores:
-        """ZSL, u, s and H at this alpha and at 0, and AUSUC."""
+        """ZSL, u, s and H at this alpha and at 0, and AUSUC; NaN without images to measure it."""
         return Scores(
             zsl=ZslScores(self.zsl()),
             gzsl=self.gzsl(alpha),
@@ -111,6 +111,9 @@ class EmbeddedQueries(NamedTuple):
         sides = []
         for side in (np.flatnonzero(self.is_seen), np.flatnonzero(~self.is_seen)):
             replaced = None
+            if not len(side):  # data without unseen classes
+                sides += [np.full(len(rows), -1), np.full(len(rows), np.inf)]
+                continue
             if own is not None:
                 column = np.minimum(np.searchsorted(side, rows), len(side) - 1)
                 replaced = OwnDistances(np.where(side[column] == rows, column, -1), own)
@@ -174,10 +177,9 @@ def queries_from(
       stored: prototypes and discriminants of an earlier evaluation of the same splits.
     """
     prototypes = stored.prototypes if stored else make_prototypes([seen, unseen, *support])
-    is_seen = ~np.isin(prototypes.classes, unseen.labels)
-    if is_seen.all() or not is_seen.any():
-        kind = "seen" if is_seen.all() else "unseen"
-        raise ClarelError(f"all classes are {kind}; an evaluation needs both seen and unseen ones")
+    is_seen = ~np.isin(prototypes.classes, unseen.classes())
+    if not is_seen.any():
+        raise ClarelError("all classes are unseen; an evaluation needs seen ones")
     discriminants = stored.discriminants if stored else None
     if settings.discriminant_evidence and discriminants is None:
         images = np.concatenate([seen.images[:0], *(split.images for split in support)])

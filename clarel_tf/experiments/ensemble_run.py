@@ -10,8 +10,8 @@ from clarel_tf.data.split import Split
 from clarel_tf.decision.selected import RuleSettings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.records import ModelOrigin, Results
-from clarel_tf.evaluation.selection import select
-from clarel_tf.experiments.experiment import default_class_names, opened_run
+from clarel_tf.evaluation.selection import nothing_selected, select
+from clarel_tf.experiments.experiment import default_class_names, has_validation, opened_run
 from clarel_tf.experiments.final_test import measure_once
 from clarel_tf.experiments.run_folder import MAKE_AGAIN, RunFolder
 from clarel_tf.experiments.training_phase import save_model
@@ -46,7 +46,9 @@ def run_ensemble(
     folder = RunFolder(run_dir)
     if folder.results_path.exists() and folder.read_results().seeds is None:
         raise ClarelError(f"{run_dir} holds a trained run, not an ensemble; name a new folder")
-    made_of: dict[str, Any] = {"members": [_model_hashes(member) for member in folders]}
+    made_of: dict[str, Any] = {
+        "members": [_model_hashes(member, has_validation(splits)) for member in folders]
+    }
     if vectors := of_members[0].fingerprints.get("word_vectors"):
         made_of["word_vectors"] = vectors
     if folder.has_begun and folder.fingerprints().get("members") != made_of["members"]:
@@ -57,9 +59,12 @@ def run_ensemble(
             print(f"The ensemble in {folder.path} is finished already.")
             return folder.read_results()
         print(f"Ensemble of seeds {', '.join(map(str, seeds))}")
-        first = Ensemble([load_model(member.validation / "model.keras") for member in folders])
-        looking_at = splits["val_seen"], splits["val_unseen"], [splits["train"]]
-        selection = select(first, *looking_at, RuleSettings.of(config))
+        if has_validation(splits):
+            first = Ensemble([load_model(member.validation / "model.keras") for member in folders])
+            looking_at = splits["val_seen"], splits["val_unseen"], [splits["train"]]
+            selection = select(first, *looking_at, RuleSettings.of(config))
+        else:
+            selection = nothing_selected(RuleSettings.of(config))
         checksums.write_json(folder.selection_path, dataclasses.asdict(selection))
         final = Ensemble([load_model(member.path / "model.keras") for member in folders])
         save_model(final, folder.path / "model.keras")
@@ -74,9 +79,9 @@ def run_ensemble(
         return measure_once(folder, config, splits, final, selection, names, origin)
 
 
-def _model_hashes(member: RunFolder) -> list[str]:
-    """SHA-256 of the two models of a run."""
-    paths = (member.validation / "model.keras", member.path / "model.keras")
+def _model_hashes(member: RunFolder, has_validation: bool) -> list[str]:
+    """SHA-256 of the two models of a run, or of the only one without validation."""
+    paths = (member.validation / "model.keras", member.path / "model.keras")[not has_validation :]
     for path in paths:
         if not path.is_file():
             raise ClarelError(f"{path} is missing; {MAKE_AGAIN}")

@@ -13,7 +13,7 @@ from clarel_tf.data.split import Split
 from clarel_tf.decision.selected import RuleSettings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.records import ModelOrigin, Results, Selection, WordVectorUse
-from clarel_tf.evaluation.selection import select
+from clarel_tf.evaluation.selection import nothing_selected, select
 from clarel_tf.experiments.final_test import measure_once
 from clarel_tf.experiments.kept_vectors import keep_vectors
 from clarel_tf.experiments.run_folder import RunFolder
@@ -61,7 +61,8 @@ def run_experiment(
     with run as (folder, splits, fingerprints):
         is_done = folder.results_path.exists()
         if distribution:
-            left = [not is_done and not folder.selection_path.exists(), not is_done]
+            is_selected = folder.selection_path.exists() or not has_validation(splits)
+            left = [not is_done and not is_selected, not is_done]
             _agree_on_phases(config, splits, fingerprints, left, distribution)
         if is_done:
             print(f"The run in {folder.path} is finished already; --restart would run it again.")
@@ -77,7 +78,7 @@ def _check_arguments(splits: dict[str, Split], class_names: Sequence[str] | None
     """Refuses before the work what would fail after it."""
     if absent := [name for name in SPLITS if name not in splits]:
         raise ClarelError(f"splits lacks {', '.join(absent)}; it needs {', '.join(SPLITS)}")
-    needed = 1 + max(int(split.labels.max()) for split in splits.values() if len(split))
+    needed = 1 + max(int(split.classes().max(initial=0)) for split in splits.values())
     if class_names is not None and len(class_names) < needed:
         raise ClarelError(
             f"class_names has {len(class_names)} names, but the labels of the splits need {needed}"
@@ -99,7 +100,7 @@ def run_validation(
     run = opened_run(run_dir, config, splits, restart, distribution, make_towers=make_towers)
     with run as (folder, splits, fingerprints):
         if distribution:
-            left = [not folder.selection_path.exists(), False]
+            left = [not folder.selection_path.exists() and has_validation(splits), False]
             _agree_on_phases(config, splits, fingerprints, left, distribution)
         return _selection(folder, config, splits, distribution, make_towers)
 
@@ -163,7 +164,9 @@ def opened_run(
             fingerprints |= _of_towers(config, splits, make_towers, folder)
         else:
             fingerprints = split_fingerprints(splits) | made_of
-        folder.begin_with(fingerprints | _older_mark_of_towers(folder, make_towers))
+        folder.begin_with(
+            fingerprints | _older_mark_of_towers(folder, make_towers), splits["trainval"].data_dir
+        )
         yield folder, splits, fingerprints
 
 
@@ -175,7 +178,11 @@ def _selection(
     make_towers: MakeTowers | None,
 ) -> Selection:
     """What is selected with a model of the training split; trains that first if need be."""
-    if not folder.selection_path.exists():
+    if not folder.selection_path.exists() and not has_validation(splits):
+        print("Validation splits: empty, so alpha stays 0, and there is one phase of training")
+        nothing = nothing_selected(RuleSettings.of(config))
+        checksums.write_json(folder.selection_path, dataclasses.asdict(nothing))
+    elif not folder.selection_path.exists():
         looking_at = splits["val_seen"], splits["val_unseen"], [splits["train"]]
         model = train_phase(
             config,
@@ -275,9 +282,14 @@ def _kept_vectors(folder: RunFolder, config: Config, splits: dict[str, Split]) -
     return path
 
 
+def has_validation(splits: dict[str, Split]) -> bool:
+    """True if there are validation images; without, `train` and `trainval` are the same."""
+    return bool(len(splits["val_seen"]) or len(splits["val_unseen"]))
+
+
 def default_class_names(splits: dict[str, Split]) -> list[str]:
     """`class 0`, `class 1`, ... for data whose classes have no names."""
-    most = max(int(split.labels.max()) for split in splits.values())
+    most = max(int(split.classes().max(initial=0)) for split in splits.values())
     return [f"class {label}" for label in range(most + 1)]
 
 

@@ -24,7 +24,7 @@ def keep_vectors(path: Path, source: str, splits: Iterable[Split]) -> None:
     """
     if path.exists():
         return
-    captions = (caption for split in splits for own in split.captions for caption in own)
+    captions = (caption for split in splits for caption in split.all_captions())
     words = build_vocabulary(captions, min_count=1)
     found = load_word_vectors(source, words)
     missing = set(found.missing)

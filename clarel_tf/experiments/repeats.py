@@ -14,6 +14,7 @@ from clarel_tf.experiments.run_folder import holds_older_runs
 from clarel_tf.experiments.training_phase import MakeTowers
 from clarel_tf.reporting.statistics import MeanAndInterval, mean_and_interval
 from clarel_tf.storage import files, ownership
+from clarel_tf.storage.records import without_nan
 from clarel_tf.training.distributed.distribution import Distribution
 
 _OWN_NAMES = re.compile(r"repeats\.json|seed_\d+(\.old-\d+)?|ensemble(\.old-\d+)?")
@@ -84,7 +85,7 @@ def run_repeats(
         together = run_ensemble(config, splits, folder, folders, class_names, restart)
         of_ensemble = {name: value(together) for name, value in _MEASURES.items()}
         summary = dataclasses.replace(summary, ensemble=of_ensemble)
-    files.write_json(Path(run_dir) / "repeats.json", dataclasses.asdict(summary))
+    files.write_json(Path(run_dir) / "repeats.json", without_nan(dataclasses.asdict(summary)))
     return summary
 
 

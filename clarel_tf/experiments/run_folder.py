@@ -16,6 +16,8 @@ from clarel_tf.storage.records import Record, from_json
 BEGIN_ANEW = "restore a copy, or start again with --restart, which moves this run aside"
 MAKE_AGAIN = "delete it, and results.json if that is there: the training command makes them again"
 
+_DATA_DIR = "data_dir"  # a key of data.json besides the fingerprints
+
 # Everything that a run writes, by its path in the folder.
 _OWN_FILES = re.compile(
     r"config\.json|data\.json|evaluation\.json|results\.json|report\.html|classes\.npz|word_vectors\.npz|"
@@ -140,11 +142,12 @@ class RunFolder:
             aside = ownership.move_aside(self.path)
         print(f"The run that was in {self.path} is now in {aside}; delete that if you like.")
 
-    def begin_with(self, fingerprints: dict[str, Any]) -> None:
+    def begin_with(self, fingerprints: dict[str, Any], data_dir: str = "") -> None:
         """Notes what data the run begins with; refuses to continue with other data.
 
         Args:
           fingerprints: of the splits by name, and of whatever else the result depends on.
+          data_dir: where the dataset is, if it was read from a folder.
         """
         if self._data_path.exists():
             before, now = self.fingerprints().get("towers"), fingerprints.get("towers")
@@ -154,8 +157,11 @@ class RunFolder:
                     "name a new run_dir, or restart it"
                 )
             self.check_data(fingerprints)
+            if data_dir and data_dir != self.data_dir:  # the same data at another place
+                checksums.write_json(self._data_path, self.fingerprints() | {_DATA_DIR: data_dir})
         else:
-            checksums.write_json(self._data_path, fingerprints)
+            place = {_DATA_DIR: data_dir} if data_dir else {}
+            checksums.write_json(self._data_path, fingerprints | place)
 
     def check_data(self, fingerprints: dict[str, Any]) -> None:
         """Refuses data that is not what the run began with; compares what is given."""
@@ -166,8 +172,16 @@ class RunFolder:
             raise ClarelError(
                 f"{what.get(changed[0], f'split {changed[0]!r} of the dataset')} is not what the "
                 f"run in {self.path} began with; give the --data_dir or --word_vectors of that "
-                "time, or name a new --run_dir for a run with what you have now"
+                "time, or name a new --run_dir for a run with what you have now. A dataset that "
+                "was built again from other files can be built of the old files in another "
+                "--data_dir"
             )
+
+    @property
+    def data_dir(self) -> str | None:
+        """The folder of built datasets that the run read its data from, if it noted one."""
+        found = self.fingerprints().get(_DATA_DIR) if self.has_begun else None
+        return found if isinstance(found, str) else None
 
     @property
     def has_begun(self) -> bool:

@@ -78,7 +78,7 @@ def train_phase(
         return model
     model = build_model(config, vocabulary, split, len(classes), vectors, make_towers)
     evaluate = None
-    if looking_at and config.training.evaluate_every:
+    if looking_at and config.training.evaluate_every and all(map(len, looking_at[:2])):
         evaluate = functools.partial(validation_scores, model, *looking_at, RuleSettings.of(config))
     train(
         model,
@@ -112,8 +112,7 @@ def _phase_vocabulary(config: Config, split: Split, folder: Path | None) -> list
     """The words of the training split, saved with the run."""
     path = folder and folder / "vocabulary.txt"
     if not path or not path.exists():
-        captions = [caption for captions in split.captions for caption in captions]
-        words = build_vocabulary(captions, config.model.min_word_count)
+        words = build_vocabulary(split.all_captions(), config.model.min_word_count)
         if not path:
             return words
         save_vocabulary(path, words)

@@ -41,6 +41,9 @@ def dataset_report(
 def _counts(splits: dict[str, Split]) -> str:
     rows = []
     for name, split in splits.items():
+        if not len(split):
+            rows.append([name, 0, 0, *"-----"])
+            continue
         images = np.unique(split.labels, return_counts=True)[1]
         captions = [len(own) for own in split.captions]
         spread = f"{images.min()} / {np.median(images):.0f} / {images.max()}"
@@ -61,7 +64,16 @@ def _counts(splits: dict[str, Split]) -> str:
         "images id",
         "features id",
     ]
-    return f"Splits (features are {width} wide; *least / median / most)\n" + _table(header, rows)
+    text = f"Splits (features are {width} wide; *least / median / most)\n" + _table(header, rows)
+    described = {key: own for split in splits.values() for key, own in split.descriptions.items()}
+    if described:
+        have_images = np.unique(np.concatenate([split.labels for split in splits.values()]))
+        without = len(np.setdiff1d(list(described), have_images))
+        text += (
+            f"\nDescriptions: {sum(map(len, described.values()))} sentences of {len(described)} "
+            f"classes, of which {without} have no images"
+        )
+    return text
 
 
 def _overlaps(splits: dict[str, Split]) -> str:
@@ -82,6 +94,9 @@ def _captions(splits: dict[str, Split], max_tokens: int) -> str:
     rows = []
     for name, split in splits.items():
         lengths = np.array([len(tokens) for tokens in _tokens(split)])
+        if not len(lengths):
+            rows.append([name, 0, *"------"])
+            continue
         quantiles = np.percentile(lengths, [50, 95]).astype(int).tolist()
         cut = f"{100 * np.mean(lengths > max_tokens):.1f} %"
         mean = f"{lengths.mean():.1f}"
@@ -135,8 +150,8 @@ def _examples(split: Split, class_names: Sequence[str], count: int) -> str:
 
 
 def _tokens(split: Split) -> list[list[bytes]]:
-    """The words of each caption, uncut."""
-    flat = tf.constant([caption for own in split.captions for caption in own], tf.string)
+    """The words of each caption and description, uncut."""
+    flat = tf.constant(split.all_captions(), tf.string)
     return tf.strings.split(standardize(flat)).to_list()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from clarel_tf.reporting import figures
+from clarel_tf.reporting.results_table import number
 
 _STYLE = """
 :root { color-scheme: light; --ink: #22252b; --soft: #5c6470; --line: #e3e6ea; --card: #ffffff; }
@@ -66,10 +67,10 @@ def figure_card(title: str, figure: Figure, note: str) -> str:
 
 
 def table(header: list[str], rows: list[list[Any]], text_columns: int = 1) -> str:
-    """A table; numbers get one decimal, everything else is escaped."""
+    """A table; numbers get one decimal (a dash for NaN), everything else is escaped."""
 
     def cell(value: Any, column: int, tag: str = "td") -> str:
-        text = f"{value:.1f}" if isinstance(value, float) else html.escape(str(value))
+        text = number(value) if isinstance(value, float) else html.escape(str(value))
         kind = ' class="text"' if column < text_columns else ""
         return f"<{tag}{kind}>{text}</{tag}>"
 

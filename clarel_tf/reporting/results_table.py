@@ -1,9 +1,16 @@
 """The tables that runs and evaluations print at their end."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 
-from clarel_tf.decision.selected import Selected
-from clarel_tf.evaluation.records import Measures, Results, Selection, ValidationScores
+from clarel_tf.evaluation.records import (
+    AlphaPoint,
+    Measures,
+    Results,
+    Scores,
+    Selection,
+    ValidationScores,
+)
 
 
 def results_table(results: Results) -> str:
@@ -13,7 +20,7 @@ def results_table(results: Results) -> str:
         f"Test splits of {dataset}, {results.protocol} protocol, {whose(results)}, "
         f"{results.steps} steps; per-class top-1 in percent"
     )
-    return _scores_table(title, results, results)
+    return _scores_table(title, results, results, "test")
 
 
 def whose(results: Results) -> str:
@@ -26,24 +33,54 @@ def whose(results: Results) -> str:
 def validation_table(selection: Selection) -> str:
     """The same of the validation splits, which alpha was selected on."""
     title = "Validation splits; per-class top-1 in percent"
-    return _scores_table(title, selection.validation, selection)
+    return _scores_table(title, selection.validation, selection, "validation")
 
 
-def _scores_table(title: str, scores: Results | ValidationScores, selected: Selected) -> str:
-    rows = {
-        "alpha = 0": scores.gzsl_alpha0,
-        f"alpha = {selected.alpha:.4g} (selected)": scores.gzsl,
-    }
-    zsl = f"ZSL (unseen classes alone): {scores.zsl.top1:.1f}"
+def not_measured(scores: Scores, alpha_curve: Sequence[AlphaPoint], splits: str) -> list[str]:
+    """Plain sentences about what the data cannot tell.
+
+    Args:
+      alpha_curve: what alpha was chosen on.
+      splits: "test" or "validation", where the scores are from.
+    """
+    lines = []
+    if math.isnan(scores.gzsl.u):
+        lines.append(f"ZSL, u and H: not measured, no {splits} image is of an unseen class.")
+    if math.isnan(scores.gzsl.s):
+        what = "s" if lines else "s and H"
+        lines.append(f"{what}: not measured, no {splits} image is of a seen class.")
+    if not alpha_curve:
+        lines.append(
+            "alpha: 0, because validation needs images of seen and of unseen classes to choose it."
+        )
+    return lines
+
+
+def number(value: float, digits: int = 1) -> str:
+    """A measure as text; a dash for what was not measured."""
+    return "-" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def _scores_table(
+    title: str,
+    scores: Results | ValidationScores,
+    selected: Results | Selection,
+    splits: str,
+) -> str:
+    rows = {"alpha = 0": scores.gzsl_alpha0}
+    if selected.alpha_curve:
+        rows[f"alpha = {selected.alpha:.4g} (selected)"] = scores.gzsl
+    zsl = f"ZSL (unseen classes alone): {number(scores.zsl.top1)}"
     if not selected.rule.is_of_the_paper and scores.gzsl_captions_alone is not None:
         rows[f"captions alone, {selected.alpha_captions_alone:.4g}"] = scores.gzsl_captions_alone
         # Older runs do not name it: they asked the image head at most, which has no part in ZSL.
         by_captions = scores.zsl_captions_alone or scores.zsl
-        zsl += f"; by captions alone: {by_captions.top1:.1f}"
+        zsl += f"; by captions alone: {number(by_captions.top1)}"
     lines = [title, "", f"{'':28}{'u':>8}{'s':>8}{'H':>8}"]
     for name, gzsl in rows.items():
-        lines.append(f"{name:28}{gzsl.u:8.1f}{gzsl.s:8.1f}{gzsl.h:8.1f}")
-    return "\n".join([*lines, "", zsl])
+        lines.append(f"{name:28}{_columns((gzsl.u, gzsl.s, gzsl.h))}")
+    notes = not_measured(scores, selected.alpha_curve, splits)
+    return "\n".join([*lines, "", zsl, *([""] if notes else []), *notes])
 
 
 def evaluation_table(results: Results, measures: Measures) -> str:
@@ -73,12 +110,14 @@ def evaluation_table(results: Results, measures: Measures) -> str:
     precision, errors = measures.ap_at_50, measures.calibration
     lines += [
         "",
-        f"AP@50: unseen classes {precision.unseen:.1f}, all classes {precision.all:.1f}",
-        f"Calibration error: {errors.calibration_error_before:.1f} with temperature 1, "
-        f"{errors.calibration_error_after:.1f} with {results.temperature:.4g}",
+        f"AP@50: unseen classes {number(precision.unseen)}, all classes {number(precision.all)}",
+        f"Calibration error: {number(errors.calibration_error_before)} with temperature 1, "
+        f"{number(errors.calibration_error_after)} with {results.temperature:.4g}",
     ]
+    if notes := not_measured(results, results.alpha_curve, "test"):
+        lines += ["", *notes]
     return "\n".join(lines)
 
 
 def _columns(values: Iterable[float]) -> str:
-    return "".join(f"{value:8.1f}" for value in values)
+    return "".join(f"{number(value):>8}" for value in values)

@@ -1,13 +1,14 @@
 """`report.html`: one self-contained page about a run, with nothing fetched from elsewhere."""
 
 import html
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
 from clarel_tf.evaluation.records import Measures, Results
 from clarel_tf.reporting import figures, published
 from clarel_tf.reporting.html_page import card, figure_card, grid, page, table
-from clarel_tf.reporting.results_table import whose
+from clarel_tf.reporting.results_table import not_measured, number, whose
 from clarel_tf.storage import files
 from clarel_tf.training.history import read_history
 
@@ -25,25 +26,26 @@ def report_page(results: Results, measures: Measures, run_dir: Path) -> str:
         "alpha = 0": results.gzsl_alpha0,
         f"alpha = {results.alpha:.3g}": results.gzsl,
     }
+    alpha_curve, seen_unseen = [], []
+    if results.alpha_curve:
+        drawn = figures.alpha_figure(
+            results.alpha_curve,
+            # A run from before alpha was carried over has one alpha for both.
+            results.alpha if results.alpha_on_validation is None else results.alpha_on_validation,
+        )
+        note = (
+            "On validation data; the dot is the alpha with the highest H. "
+            f"For the test it is {results.alpha:.3g}."
+        )
+        alpha_curve = [figure_card("Balance of seen and unseen classes", drawn, note)]
+    if curve.u:
+        drawn = figures.seen_unseen_figure(curve.u, curve.s, marks)
+        note = f"On test data, over all alpha. Area under it (AUSUC): {results.ausuc:.1f} %."
+        seen_unseen = [figure_card("Seen against unseen accuracy", drawn, note)]
     cards = [
         card("Result", _result_table(results, measures), wide=True),
-        figure_card(
-            "Balance of seen and unseen classes",
-            figures.alpha_figure(
-                results.alpha_curve,
-                # A run from before alpha was carried over has one alpha for both.
-                results.alpha
-                if results.alpha_on_validation is None
-                else results.alpha_on_validation,
-            ),
-            "On validation data; the dot is the alpha with the highest H. "
-            f"For the test it is {results.alpha:.3g}.",
-        ),
-        figure_card(
-            "Seen against unseen accuracy",
-            figures.seen_unseen_figure(curve.u, curve.s, marks),
-            f"On test data, over all alpha. Area under it (AUSUC): {results.ausuc:.1f} %.",
-        ),
+        *alpha_curve,
+        *seen_unseen,
         figure_card(
             "Captions per prototype",
             figures.captions_figure(measures.captions_curve),
@@ -144,9 +146,11 @@ def _headline(results: Results) -> str:
     gzsl = results.gzsl
     numbers = {"ZSL": results.zsl.top1, "H": gzsl.h, "unseen": gzsl.u, "seen": gzsl.s}
     boxes = (
-        f'<div class="number">{name}<b>{value:.1f}</b></div>' for name, value in numbers.items()
+        f'<div class="number">{name}<b>{number(value)}</b></div>' for name, value in numbers.items()
     )
-    return f'<div class="numbers">{"".join(boxes)}</div>'
+    notes = not_measured(results, results.alpha_curve, "test")
+    told = "".join(f"<p>{html.escape(note)}</p>" for note in notes)
+    return f'<div class="numbers">{"".join(boxes)}</div>{told}'
 
 
 def _result_table(results: Results, measures: Measures) -> str:
@@ -184,8 +188,8 @@ def _retrieval_table(measures: Measures) -> str:
     ]
     precision = measures.ap_at_50
     note = (
-        f"AP@50 around prototypes: {precision.unseen:.1f} (unseen classes), "
-        f"{precision.all:.1f} (all)."
+        f"AP@50 around prototypes: {number(precision.unseen)} (unseen classes), "
+        f"{number(precision.all)} (all)."
     )
     return table(["", "recall@1", "@5", "@10"], rows) + f'<p class="soft">{note}</p>'
 
@@ -198,9 +202,11 @@ def _probability_table(results: Results, measures: Measures) -> str:
     none = results.none_of_these
     note = (
         f"Temperature {results.temperature:.4g}. &quot;None of these&quot; beyond distance "
-        f"{none.distance:.4g}: on validation data {none.accepted:.1f} % of images pass with "
-        f"their class on offer, and {none.rejected:.1f} % are turned away without it."
+        f"{none.distance:.4g}: on validation data {number(none.accepted)} % of images pass with "
+        f"their class on offer, and {number(none.rejected)} % are turned away without it."
     )
+    if math.isnan(none.accepted):
+        note = "Temperature 1 and no threshold: there are no validation images to choose them on."
     header = ["calibration error, %", "temperature 1", "fitted"]
     return table(header, rows) + f'<p class="soft">{note}</p>'
 
@@ -208,6 +214,8 @@ def _probability_table(results: Results, measures: Measures) -> str:
 def _confusion_table(measures: Measures) -> str:
     rows = [[row.true, row.predicted, row.percent] for row in measures.confusions]
     if not rows:
+        if math.isnan(measures.prototypes["all"].gzsl.u):
+            return "<p>There is no test image of an unseen class.</p>"
         return "<p>No unseen test image was given to a wrong class.</p>"
     return table(["true class (unseen)", "given to", "% of its images"], rows, text_columns=2)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from clarel_tf.errors import ClarelError
 from clarel_tf.storage import files
+from clarel_tf.storage.records import without_nan
 
 MANIFEST = "checksums.json"
 
@@ -33,8 +34,8 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Like `files.write_json`; also records the checksum."""
-    write_text(path, files.json_text(value))
+    """Like `files.write_json`; also records the checksum, and writes NaN as null."""
+    write_text(path, files.json_text(without_nan(value)))
 
 
 def read_json(path: Path, remedy: str) -> Any:

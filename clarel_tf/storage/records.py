@@ -1,6 +1,10 @@
-"""Dataclasses as JSON: written by `dataclasses.asdict`, read back and checked by `from_json`."""
+"""Dataclasses as JSON: written by `dataclasses.asdict`, read back and checked by `from_json`.
+
+NaN is written as null.
+"""
 
 import dataclasses
+import math
 import types
 import typing
 from typing import Any, TypeVar
@@ -34,6 +38,17 @@ def from_json(kind: type[Record], values: Any, where: Any) -> Record:
     return kind(**found)
 
 
+def without_nan(value: Any) -> Any:
+    """The values of a JSON file with None in the place of NaN, which JSON does not have."""
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, dict):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(item) for item in value]
+    return value
+
+
 def _value(hint: Any, value: Any, where: Any, name: str) -> Any:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if dataclasses.is_dataclass(hint):
@@ -47,6 +62,8 @@ def _value(hint: Any, value: Any, where: Any, name: str) -> Any:
         return {key: _value(inner[1], item, where, name) for key, item in value.items()}
     if hint is Any:
         return value
+    if hint is float and value is None:
+        return math.nan
     wanted = {float: (int, float)}.get(hint, origin or hint)
     if not isinstance(value, wanted) or (isinstance(value, bool) and hint is not bool):
         wanted_name = "number" if hint is float else getattr(hint, "__name__", str(hint))

@@ -44,7 +44,8 @@ def training_batches(
     """Batches number `first_step` to `steps` - 1 of `split`, as `Clarel` takes them.
 
     Each batch holds `batch_size` different instances drawn uniformly, each with all its captions
-    (`captions` = 0) or with that many drawn without replacement.
+    (`captions` = 0) or with that many drawn without replacement. An image without captions has
+    some of its class (`Split.with_borrowed_captions`).
 
     Args:
       instances_per_class: draw classes uniformly instead, each with this many instances
@@ -59,11 +60,12 @@ def training_batches(
             f"batch_size is {batch_size}, but split {split.name!r} has only {len(split)} "
             f"instances; set batch_size to at most {len(split)}"
         )
+    split = split.with_borrowed_captions()
     without = [i for i, of_instance in enumerate(split.captions) if not of_instance]
     if without:
         raise ClarelError(
-            f"split {split.name!r}: image '{split.image_ids[without[0]]}' has no caption "
-            f"({len(without)} such images)"
+            f"split {split.name!r}: image '{split.image_ids[without[0]]}' has no caption, and "
+            f"neither has its class ({len(without)} such images)"
         )
     padding_id, unknown_id = text_tower.padding_id, text_tower.unknown_id
     tokenized = tokenize_captions(split.captions, text_tower)

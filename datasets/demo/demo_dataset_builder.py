@@ -3,7 +3,8 @@
 import numpy as np
 import tensorflow_datasets as tfds
 
-from clarel_tf.data.schema import MarkedBuild, example_features
+from clarel_tf.data.builders import MarkedBuild
+from clarel_tf.data.schema import example_features
 
 from . import world as demo_world
 

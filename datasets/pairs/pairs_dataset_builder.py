@@ -1,17 +1,30 @@
 """A user's own data: a table of images, classes and captions, and a file of image features."""
 
+from pathlib import Path
+
 import numpy as np
 import tensorflow_datasets as tfds
 
+from clarel_tf.data.builders import MarkedBuild, NamedConfigs
 from clarel_tf.data.pairs.features import read_features
-from clarel_tf.data.pairs.folder import PairsFolder, make_example, read_folder
-from clarel_tf.data.pairs.table import TRAINVAL_SPLITS, read_rows
-from clarel_tf.data.schema import SPLITS, MarkedBuild, OptionalConfigs, example_features
+from clarel_tf.data.pairs.folder import (
+    PairsFolder,
+    find_files,
+    make_description,
+    make_example,
+    read_folder,
+)
+from clarel_tf.data.pairs.table import TRAINVAL_SPLITS, image_rows
+from clarel_tf.data.schema import DESCRIPTIONS, SPLITS, example_features
 from clarel_tf.errors import ClarelError
 
 
-class Builder(MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
-    """Builds the dataset from a folder of the user; README.md describes its files."""
+class Builder(MarkedBuild, NamedConfigs, tfds.core.GeneratorBasedBuilder):
+    """Builds the dataset from a folder of the user; README.md describes its files.
+
+    Every name is a config: `--config=NAME` builds a dataset of its own, on Apache Beam if the name
+    is `beam` or begins with `beam-`.
+    """
 
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES = {"1.0.0": "First release."}
@@ -24,6 +37,9 @@ class Builder(MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
     of this dataset describes both files.
     """
 
+    OPTIONAL_SPLITS = tuple(name for name in SPLITS if name not in ("train", "trainval"))
+    BESIDE = "give the other data a name of its own with --config=NAME"
+
     _checked: tuple[tfds.core.Path, PairsFolder] | None = None
 
     def _info(self) -> tfds.core.DatasetInfo:
@@ -32,18 +48,13 @@ class Builder(MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
             features=example_features(None, None), supervised_keys=None
         )
 
-    def download_and_prepare(self, *, download_dir=None, download_config=None, **kwargs) -> None:
-        """Builds the dataset; refuses a folder with mistakes before anything is written."""
-        config = download_config or tfds.download.DownloadConfig()
-        to_build = config.download_mode.overwrite_dataset or not self.data_path.exists()
-        downloads = tfds.core.Path(download_dir or self.data_dir_root / "downloads")
-        manual_dir = tfds.core.Path(config.manual_dir or downloads / "manual").expanduser()
-        # Without a folder, TFDS prints where it expects one.
-        if to_build and (config.manual_dir or manual_dir.exists()):
-            self._read(manual_dir)
-        super().download_and_prepare(
-            download_dir=download_dir, download_config=download_config, **kwargs
-        )
+    def raw_files(self, manual_dir: Path) -> list[Path]:
+        """Tables, features and, if it is there, splits.json."""
+        return find_files(manual_dir)
+
+    def check_before_build(self, manual_dir: Path) -> None:
+        """Reads the whole folder; mistakes are found before anything is written."""
+        self._read(manual_dir)
 
     def _read(self, path: tfds.core.Path) -> PairsFolder:
         if self._checked is None or self._checked[0] != path:
@@ -61,16 +72,27 @@ class Builder(MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
     def _split_generators(self):
         # TFDS starts a Beam pipeline for every builder whose _split_generators has a parameter
         # `pipeline`, so config `plain` must not have it.
-        if self.builder_config.name == "beam":
+        if self._is_on_beam():
             return self._split_generators_on_beam
         return self._split_generators_in_process
+
+    def _is_on_beam(self) -> bool:
+        name = self.builder_config.name
+        return name == "beam" or name.startswith("beam-")
 
     def _split_generators_in_process(self, dl_manager: tfds.download.DownloadManager):
         folder = self._take(dl_manager)
         features: dict[str, np.ndarray] = {}
         for path in folder.features:
             features.update(zip(*read_features(path), strict=True))
-        return {name: self._generate_examples(name, folder, features) for name in SPLITS}
+        splits = {
+            name: self._generate_examples(name, folder, features)
+            for name in SPLITS
+            if folder.has_split(name)
+        }
+        if folder.descriptions:
+            splits[DESCRIPTIONS] = self._generate_descriptions(folder)
+        return splits
 
     def _split_generators_on_beam(self, dl_manager: tfds.download.DownloadManager, pipeline):
         # Imported here because Beam is slow to import and a built dataset is read without it.
@@ -84,11 +106,16 @@ class Builder(MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
         self.info.features["label"].names = folder.class_names
         return folder
 
+    def _generate_descriptions(self, folder: PairsFolder):
+        label = self.info.features["label"]
+        for name, sentences in folder.descriptions.items():
+            yield name, make_description(sentences, label.str2int(name))
+
     def _generate_examples(self, name: str, folder: PairsFolder, features: dict[str, np.ndarray]):
         wanted = TRAINVAL_SPLITS if name == "trainval" else (name,)
         label = self.info.features["label"]
         for index, path in enumerate(folder.tables):
-            for row, split in zip(read_rows(path), folder.splits_of_table(index), strict=True):
+            for row, split in zip(image_rows(path), folder.splits_of_table(index), strict=True):
                 if split in wanted:
                     yield (
                         row.image_id,

@@ -290,8 +290,14 @@ def test_missing_manual_dir_and_features(tmp_path):
     builder = get_builder("cub", data_dir=str(tmp_path / "data"))
     with pytest.raises(ClarelError, match="folder with its raw files as --manual_dir"):
         load_splits(builder)
-    with pytest.raises(ClarelError, match="is not a folder"):
+    with pytest.raises(ClarelError, match=r"manual_dir .*nothing does not exist\. Put cvpr2016"):
         load_splits(builder, str(tmp_path / "nothing"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ClarelError, match=r"manual_dir .*empty is empty\. Put cvpr2016_cub"):
+        load_splits(builder, str(tmp_path / "empty"))
+    (tmp_path / "file").touch()
+    with pytest.raises(ClarelError, match="file is a file; name the folder that holds it"):
+        load_splits(builder, str(tmp_path / "file"))
     manual_dir = RawFiles(CUB).write_archives(tmp_path / "raw")
     with pytest.raises(ClarelError, match=r"neither features\.mat nor features\.npz"):
         load_splits(get_builder("cub", "custom", str(tmp_path / "data")), str(manual_dir))

@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from clarel_tf.data.pairs.features import read_features
-from clarel_tf.data.pairs.folder import PairsFolder, make_example
-from clarel_tf.data.pairs.table import ROW_SPLITS, TRAINVAL_SPLITS, read_rows
-from clarel_tf.data.schema import SPLITS
+from clarel_tf.data.pairs.folder import PairsFolder, make_description, make_example
+from clarel_tf.data.pairs.table import ROW_SPLITS, TRAINVAL_SPLITS, image_rows
+from clarel_tf.data.schema import DESCRIPTIONS, SPLITS
 
 
 def joined_examples(pipeline: beam.Pipeline, folder: PairsFolder) -> dict[str, beam.PCollection]:
@@ -46,12 +46,19 @@ def joined_examples(pipeline: beam.Pipeline, folder: PairsFolder) -> dict[str, b
         | "Join" >> beam.CoGroupByKey()
         | "Examples" >> beam.FlatMap(_tagged_examples).with_outputs(*SPLITS)
     )
-    return {name: by_split[name] for name in SPLITS}
+    splits = {name: by_split[name] for name in SPLITS if folder.has_split(name)}
+    if folder.descriptions:
+        described = [
+            (name, make_description(sentences, labels[name]))
+            for name, sentences in folder.descriptions.items()
+        ]
+        splits[DESCRIPTIONS] = pipeline | "Descriptions" >> beam.Create(described)
+    return splits
 
 
 def _keyed_rows(table: tuple[str, bytes], labels: dict[str, int]) -> Iterator[tuple[str, tuple]]:
     path, split_numbers = table
-    for row, number in zip(read_rows(tfds.core.Path(path)), split_numbers, strict=True):
+    for row, number in zip(image_rows(tfds.core.Path(path)), split_numbers, strict=True):
         yield row.image_id, (number, labels[row.class_name], row.captions)
 
 

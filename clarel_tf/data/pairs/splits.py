@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from clarel_tf.data.pairs.table import ROW_SPLITS, TRAINVAL_SPLITS
+from clarel_tf.data.pairs.table import TRAINVAL_SPLITS
 from clarel_tf.data.schema import stable_order
 from clarel_tf.errors import ClarelError
 from clarel_tf.storage import files
@@ -19,7 +19,10 @@ _FORBIDDEN = {
 
 @dataclasses.dataclass(frozen=True)
 class SplitShares:
-    """Seed and shares of the splits; validation takes its shares of what the test splits leave."""
+    """Seed and shares of the splits; validation takes its shares of what the test splits leave.
+
+    A share of 0 leaves its split empty.
+    """
 
     seed: int = 0
     unseen_classes: float = 0.2
@@ -47,8 +50,8 @@ def read_shares(path: Path) -> SplitShares:
         if key == "seed":
             if type(value) is not int:
                 raise ClarelError(f"{path}: 'seed' must be a whole number, not {value!r}")
-        elif type(value) is not float or not 0 < value < 1:
-            raise ClarelError(f"{path}: {key!r} must be above 0 and below 1, not {value!r}")
+        elif type(value) not in (int, float) or not 0 <= value < 1:
+            raise ClarelError(f"{path}: {key!r} must be at least 0 and below 1, not {value!r}")
     return SplitShares(**values)
 
 
@@ -71,7 +74,7 @@ def make_splits(image_ids: Sequence[str], classes: Sequence[str], shares: SplitS
         raise ClarelError(
             f"too few classes for the splits: of {len(order)}, {unseen} would be test_unseen and "
             f"{val_unseen} of the others val_unseen, and none is left to train on; use 3 classes "
-            "or more, or smaller shares in splits.json"
+            "or more, or smaller shares in splits.json (0 leaves a split empty)"
         )
     split_of: dict[str, str] = {}
     for rank, class_name in enumerate(order):
@@ -89,11 +92,13 @@ def make_splits(image_ids: Sequence[str], classes: Sequence[str], shares: SplitS
         split_of |= dict.fromkeys(rest[:validation], "val_seen")
         split_of |= dict.fromkeys(rest[validation:], "train")
     splits = [split_of[image_id] for image_id in image_ids]
-    for name in ("test_seen", "val_seen"):
-        if name not in splits:
+    wanted = {"test_seen": shares.test_seen_images, "val_seen": shares.val_seen_images}
+    for name, share in wanted.items():
+        if share and name not in splits:
             raise ClarelError(
                 f"too few images for the splits: {name} would be empty, because no class has "
-                "images to spare for it; use classes of 3 images or more, or add the column 'split'"
+                "images to spare for it; use classes of 3 images or more, add the column 'split', "
+                f'or do without: {{"{name}_images": 0}} in splits.json'
             )
     return splits
 
@@ -101,7 +106,7 @@ def make_splits(image_ids: Sequence[str], classes: Sequence[str], shares: SplitS
 def check_splits(
     classes: Sequence[str], splits: Sequence[str], place: Callable[[int], str] = "row {}".format
 ) -> None:
-    """Raises ClarelError if a split is empty or an unseen class is also in a seen split.
+    """Raises ClarelError if nothing is in `train` or an unseen class is also in a seen split.
 
     Args:
       classes: the class of each of the N images.
@@ -111,9 +116,8 @@ def check_splits(
     first: dict[tuple[str, str], int] = {}  # (split, class) -> number of its first image
     for number, key in enumerate(zip(splits, classes, strict=True)):
         first.setdefault(key, number)
-    for name in ROW_SPLITS:
-        if name not in splits:
-            raise ClarelError(f"no row has the split {name!r}; each of the five needs images")
+    if "train" not in splits:
+        raise ClarelError("no row has the split 'train'; there must be images to train on")
     for (split, class_name), number in first.items():
         for other in _FORBIDDEN.get(split, ()):
             if (other, class_name) in first:
@@ -133,4 +137,4 @@ def check_splits(
 
 def _part(count: int, share: float, keep: int = 0) -> int:
     """Number to hold out of `count`: the share, at least one, at most all but `keep`."""
-    return max(0, min(count - keep, max(1, round(count * share))))
+    return max(0, min(count - keep, max(1, round(count * share)))) if share else 0

@@ -14,6 +14,7 @@ from clarel_tf.errors import ClarelError
 from clarel_tf.storage import files
 
 REQUIRED_COLUMNS = ("image_id", "class", "captions")
+_NAMES = REQUIRED_COLUMNS[:2]
 COLUMNS = (*REQUIRED_COLUMNS, "split")
 # The splits of rows; `trainval` is the first three together.
 ROW_SPLITS = ("train", "val_seen", "val_unseen", "test_seen", "test_unseen")
@@ -23,11 +24,13 @@ LONGEST_FIELD = 1 << 24  # characters in a field of a CSV file; Python's own lim
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One image of a table.
+    """One row of a table: an image, or sentences that describe a class.
 
     Attributes:
       line: where the row begins in its file, counted from 1.
-      split: one of ROW_SPLITS, or None if the table has no such column.
+      image_id: empty if the captions describe the class and no image.
+      captions: may be none for an image.
+      split: one of ROW_SPLITS, or None if none is given.
     """
 
     line: int
@@ -46,6 +49,11 @@ def read_rows(path: Path) -> Iterator[Row]:
         empty = False
     if empty:
         raise ClarelError(f"{path} has no rows; add a row for each image or remove the file")
+
+
+def image_rows(path: Path) -> Iterator[Row]:
+    """The rows of a table that stand for an image."""
+    return (row for row in read_rows(path) if row.image_id)
 
 
 def _text_lines(path: Path) -> Iterator[str]:
@@ -94,7 +102,8 @@ def _csv_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
                 f"{place}: {len(fields)} fields, but the header has {len(header)}; {quoting}"
             )
         record: dict[str, object] = dict(zip(header, fields, strict=True))
-        record["captions"] = str(record["captions"]).split("|")
+        captions = str(record["captions"])
+        record["captions"] = captions.split("|") if captions.strip() else []
         yield line, record
 
 
@@ -141,13 +150,24 @@ def _checked_row(line: int, record: dict[str, object], place: str) -> Row:
             "(trainval is made of the first three)"
         )
     texts = [_checked_text(caption, "captions", place) for caption in captions]
-    if not all(texts) or not texts:
-        which = f"caption {texts.index('') + 1} is blank" if texts else "there is no caption"
-        raise ClarelError(f"{place}: {which}; every image needs one caption or more, none blank")
-    image_id, class_name = (
-        checked_name(_checked_text(record[column], column, place), f"{place}: {column!r}")
-        for column in ("image_id", "class")
-    )
+    if not all(texts):
+        raise ClarelError(
+            f"{place}: caption {texts.index('') + 1} is blank; remove it, or write a sentence"
+        )
+    image_id, class_name = (_checked_text(record[name], name, place) for name in _NAMES)
+    checked_name(class_name, f"{place}: 'class'")
+    if image_id:
+        checked_name(image_id, f"{place}: 'image_id'")
+    elif not texts:
+        raise ClarelError(
+            f"{place}: neither 'image_id' nor 'captions'; a row is an image, or sentences that "
+            "describe its class"
+        )
+    elif split is not None:
+        raise ClarelError(
+            f"{place}: a row without 'image_id' describes a class, and a class is in no split; "
+            "leave 'split' empty"
+        )
     return Row(line, image_id, class_name, texts, split)
 
 

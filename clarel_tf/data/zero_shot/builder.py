@@ -9,12 +9,8 @@ import requests
 import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download.download_manager import NonMatchingChecksumError
 
-from clarel_tf.data.schema import (
-    MarkedBuild,
-    OptionalConfigs,
-    checked_class_names,
-    example_features,
-)
+from clarel_tf.data.builders import MarkedBuild, OptionalConfigs
+from clarel_tf.data.schema import checked_class_names, example_features
 from clarel_tf.data.zero_shot.captions import match_images, read_captions
 from clarel_tf.data.zero_shot.splits import LOCATIONS, make_splits, read_locations
 from clarel_tf.errors import ClarelError
@@ -135,6 +131,21 @@ class ZeroShotBuilder(  # type: ignore[call-arg]  # TFDS has no types
         ordered = [captions[image_id] for image_id in image_ids]
         return RawData(image_ids, features, ordered, labels, folders, splits)
 
+    def raw_files(self, manual_dir: Path) -> list[Path]:
+        """The captions, the splits and the features; what is fetched is not among them."""
+        found = [self._captions_source(manual_dir)]
+        if found[0] == manual_dir:
+            found[0] = manual_dir / self.CAPTIONS_FOLDER
+        names = ["att_splits.mat"]
+        if self.builder_config.name == "res101":
+            names.append("res101.mat")
+        else:
+            found.append(self._own_features(manual_dir))
+        for name in names:
+            unpacked = manual_dir / self.SPLITS_FOLDER / name
+            found.append(unpacked if unpacked.exists() else manual_dir / self.SPLITS_ARCHIVE)
+        return [path for path in dict.fromkeys(found) if path.exists()]
+
     def _captions_source(self, manual_dir: Path) -> Path:
         archive = manual_dir / self.CAPTIONS_ARCHIVE
         if (manual_dir / self.CAPTIONS_FOLDER).is_dir():
@@ -151,19 +162,23 @@ class ZeroShotBuilder(  # type: ignore[call-arg]  # TFDS has no types
     ) -> tuple[dict[str, np.ndarray], str]:
         if self.builder_config.name == "res101":
             arrays, name = self._read_mat(dl_manager, manual_dir, "res101.mat", _FEATURE_ARRAYS)
-        elif (path := manual_dir / "features.mat").exists():
-            arrays, name = read_mat(path, _FEATURE_ARRAYS), str(path)
-        elif (path := manual_dir / "features.npz").exists():
-            arrays, name = read_npz(path, _FEATURE_ARRAYS), str(path)
         else:
-            raise ClarelError(
-                f"{manual_dir} has neither features.mat nor features.npz; config 'custom' takes "
-                "its features from there (arrays features, image_files, labels)"
-            )
+            path = self._own_features(manual_dir)
+            read = read_mat if path.suffix == ".mat" else read_npz
+            arrays, name = read(path, _FEATURE_ARRAYS), str(path)
         for key in _FEATURE_ARRAYS:
             if key not in arrays:
                 raise ClarelError(f"{name} has no array {key!r}")
         return arrays, name
+
+    def _own_features(self, manual_dir: Path) -> Path:
+        for path in (manual_dir / "features.mat", manual_dir / "features.npz"):
+            if path.exists():
+                return path
+        raise ClarelError(
+            f"{manual_dir} has neither features.mat nor features.npz; config 'custom' takes "
+            "its features from there (arrays features, image_files, labels)"
+        )
 
     def _read_mat(
         self,
