@@ -71,7 +71,7 @@ class Split:
         labels = np.concatenate([self.labels, np.array(described, np.int64)])
         counts = [len(own) for own in self.captions]
         counts += [len(self.descriptions[label]) for label in described]
-        return np.repeat(labels, counts)
+        return np.repeat(labels, np.array(counts, np.int64))
 
     def with_borrowed_captions(self) -> "Split":
         """A copy in which images without captions have some of their class, for training.

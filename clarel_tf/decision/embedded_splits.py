@@ -63,7 +63,7 @@ def embed_captions(
     model: Embedder, split: Split, block: int = 4096
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields (embeddings, float32 [b, E]; instance of each, int64 [b]), in order of instances."""
-    counts = np.array([len(own) for own in split.captions])
+    counts = np.array([len(own) for own in split.captions], np.int64)
     instances = np.repeat(np.arange(len(split)), counts)
     flat = [caption for own in split.captions for caption in own]
     progress = tqdm.tqdm(

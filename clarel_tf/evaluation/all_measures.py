@@ -156,10 +156,13 @@ def _scores(evaluation: Evaluation, alpha: float) -> ScoresAtAlpha:
 
 
 def _precision(queries: EmbeddedQueries) -> AveragePrecision:
-    means, classes = queries.prototypes.means(), queries.prototypes.classes
-    unseen = ~queries.is_seen
     images = np.concatenate([queries.seen.images, queries.unseen.images])
     labels = np.concatenate([queries.seen.labels, queries.unseen.labels])
+    # A class that is known by sentences alone has no images to find.
+    described = [] if queries.unseen.described is None else queries.unseen.described.labels
+    asked = ~np.isin(queries.prototypes.classes, np.setdiff1d(described, labels))
+    means, classes = queries.prototypes.means()[asked], queries.prototypes.classes[asked]
+    unseen = ~queries.is_seen[asked]
     return AveragePrecision(
         unseen=average_precision_at(
             queries.unseen.images, queries.unseen.labels, means[unseen], classes[unseen]

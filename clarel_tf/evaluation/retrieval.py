@@ -29,8 +29,9 @@ class RetrievalRecall:
         self._image_ranks: list[np.ndarray] = []
 
     def add(self, embeddings: np.ndarray, instances: np.ndarray) -> None:
-        """Takes captions, float32 [b, E], of these images, int64 [b]; -1 is of no image."""
-        embeddings, instances = embeddings[instances >= 0], instances[instances >= 0]
+        """Takes captions, float32 [b, E], of these images, int64 [b]."""
+        if len(instances) and instances[0] < 0:  # sentences of no image
+            return
         block = max(1, (1 << 24) // max(len(self._images), 1))
         for start in range(0, len(embeddings), block):
             part = slice(start, start + block)
@@ -71,8 +72,8 @@ def average_precision_at(
 ) -> float:
     """AP@k: the share of a class's own images among the k nearest to its prototype, averaged.
 
-    Where there are fewer than k images, all of them are the nearest ones. Classes without images
-    do not count; NaN if no class has any.
+    Where there are fewer than k images, all of them are the nearest ones. NaN without images or
+    classes.
 
     Args:
       images: float32 [N, E].
@@ -80,9 +81,7 @@ def average_precision_at(
       prototypes: float32 [C, E].
       classes: int [C], label of each prototype.
     """
-    has_images = np.isin(classes, labels)
-    prototypes, classes = prototypes[has_images], classes[has_images]
-    if not len(classes):
+    if not (len(images) and len(classes)):
         return math.nan
     k = min(k, len(images))
     block = max(1, (1 << 24) // max(len(images), 1))
@@ -116,8 +115,9 @@ class NearestCaptions:
         self.captions = np.full((len(images), count), -1)  # position in the stream, [N, count]
 
     def add(self, embeddings: np.ndarray, instances: np.ndarray) -> None:
-        """Takes the next captions of the stream, float32 [b, E]; -1 is of no image."""
-        embeddings = embeddings[instances >= 0]
+        """Takes the next captions of the stream, float32 [b, E]."""
+        if len(instances) and instances[0] < 0:  # sentences of no image, at the end
+            return
         new = self._position + np.arange(len(embeddings))
         distances = pairwise_distances_numpy(self._images, embeddings)
         distances = np.concatenate([self.distances, distances], axis=1)

@@ -144,12 +144,30 @@ def test_a_class_where_it_must_not_be(class_name, split, message):
         check_splits([*classes, class_name], [*splits, split])
 
 
-@pytest.mark.parametrize("name", ROW_SPLITS)
-def test_a_split_without_images(name):
-    classes = [key for key, splits in GIVEN.items() for split in splits if split != name]
-    splits = [split for splits in GIVEN.values() for split in splits if split != name]
-    with pytest.raises(ClarelError, match=f"no row has the split '{name}'"):
-        check_splits(classes, splits)
+def test_only_train_needs_images():
+    check_splits(["a"], ["train"])
+    with pytest.raises(ClarelError, match="no row has the split 'train'; there must be images"):
+        check_splits(["a", "b"], ["val_seen", "test_unseen"])
+
+
+@pytest.mark.parametrize(
+    ("zero", "empty"),
+    [
+        (["unseen_classes"], {"test_unseen"}),
+        (["val_unseen_classes"], {"val_unseen"}),
+        (["test_seen_images", "val_seen_images"], {"test_seen", "val_seen"}),
+        (["unseen_classes", "val_unseen_classes"], {"test_unseen", "val_unseen"}),
+        (
+            ["unseen_classes", "val_unseen_classes", "test_seen_images", "val_seen_images"],
+            set(ROW_SPLITS) - {"train"},
+        ),
+    ],
+)
+def test_a_share_of_0_leaves_its_split_empty(zero, empty):
+    shares = SplitShares(**dict.fromkeys(zero, 0))
+    splits = make_splits(*images_of_sizes([5] * 6), shares)
+    assert set(splits) == set(ROW_SPLITS) - empty
+    check_splits(images_of_sizes([5] * 6)[1], splits)
 
 
 def test_shares_from_a_file(tmp_path):
@@ -165,10 +183,14 @@ def test_shares_from_a_file(tmp_path):
         ('{"sed": 1}', ": unknown key 'sed'; the keys are seed, unseen_classes,"),
         ('{"seed": 1.5}', ": 'seed' must be a whole number, not 1.5"),
         ('{"seed": true}', ": 'seed' must be a whole number, not True"),
-        ('{"unseen_classes": 0}', ": 'unseen_classes' must be above 0 and below 1, not 0"),
-        ('{"test_seen_images": 1.0}', ": 'test_seen_images' must be above 0 and below 1"),
-        ('{"val_seen_images": NaN}', ": 'val_seen_images' must be above 0 and below 1"),
-        ('{"val_unseen_classes": "0.2"}', ": 'val_unseen_classes' must be above 0 and below"),
+        ('{"unseen_classes": -0.1}', ": 'unseen_classes' must be at least 0 and below 1, not -0.1"),
+        (
+            '{"unseen_classes": false}',
+            ": 'unseen_classes' must be at least 0 and below 1, not False",
+        ),
+        ('{"test_seen_images": 1.0}', ": 'test_seen_images' must be at least 0 and below 1"),
+        ('{"val_seen_images": NaN}', ": 'val_seen_images' must be at least 0 and below 1"),
+        ('{"val_unseen_classes": "0.2"}', ": 'val_unseen_classes' must be at least 0 and below"),
         ("[0.2]", " must hold an object with some of the keys seed"),
         ('{"seed": 1', " is not valid JSON ("),
     ],

@@ -1,5 +1,6 @@
 """Reading the tables, features and folders of a user's own data, and what is wrong with them."""
 
+import dataclasses
 import json
 import re
 import tracemalloc
@@ -99,8 +100,9 @@ BAD_CSV = {
     HEADER + "a,wren\n": ", line 2: 2 fields, but the header has 3",
     HEADER + 'a,wren,"x\nb,wren,y\n': ", line 2: not valid CSV (unexpected end of data)",
     HEADER + "a,,x\n": ", line 2: 'class' is empty",
-    HEADER + " ,wren,x\n": ", line 2: 'image_id' is empty",
-    HEADER + "a,wren,\n": ", line 2: caption 1 is blank",
+    HEADER + " ,wren, \n": ", line 2: neither 'image_id' nor 'captions'; a row is an image, or",
+    HEADER + "a,wren,| x\n": ", line 2: caption 1 is blank",
+    HEADER.replace("\n", ",split\n") + ",wren,x,train\n": ", line 2: a row without 'image_id' desc",
     HEADER + "a,wren,x |  | y\n": ", line 2: caption 2 is blank",
     HEADER + 'a,"wr\nen",x\n': ", line 2: 'class' holds a line break",
     HEADER + "a,wr\u2028en,x\n": ", line 2: 'class' holds a line break",
@@ -130,7 +132,6 @@ BAD_JSON = {
     GOOD_LINE.replace('"a"', "17"): ", line 1: 'image_id' must be text, not int",
     GOOD_LINE.replace('["x"]', '"x"'): ", line 1: 'captions' must be a list of strings",
     GOOD_LINE.replace('["x"]', '["x", 3]'): ", line 1: 'captions' must be text, not int",
-    GOOD_LINE.replace('["x"]', "[]"): ", line 1: there is no caption",
     GOOD_LINE.replace('["x"]', '["x", " "]'): ", line 1: caption 2 is blank",
     GOOD_LINE.replace('["x"]', '["\\ud800"]'): ", line 1: 'captions' holds a character that is not",
     GOOD_LINE.replace("}", ', "split": 3}'): ", line 1: 'split' must be text",
@@ -161,6 +162,25 @@ def test_bytes_that_are_not_utf8(tmp_path):
         ", line 3: byte 11 of the line is not UTF-8; save the file in UTF-8",
     )
     refused(write(tmp_path / "table.jsonl", GOOD_LINE.encode("utf-16")), ", line 1: byte 1 of")
+
+
+def test_rows_of_classes_and_images_without_captions(tmp_path):
+    text = ",wren,a bird | a small one\na,wren,\nb,wren, | \n"
+    with pytest.raises(ClarelError, match="line 4: caption 1 is blank"):
+        list(read_rows(write(tmp_path / "table.csv", HEADER + text)))
+    described = Row(2, "", "wren", ["a bird", "a small one"], None)
+    image = Row(3, "a", "wren", [], None)
+    path = write(tmp_path / "table.csv", HEADER + text.replace("b,wren, | \n", ""))
+    assert list(read_rows(path)) == [described, image]
+    lines = [
+        {"image_id": "", "class": "wren", "captions": ["a bird", "a small one"], "split": None},
+        {"image_id": "a", "class": "wren", "captions": []},
+    ]
+    path = write(tmp_path / "table.jsonl", "\n".join(map(json.dumps, lines)))
+    assert [dataclasses.replace(row, line=row.line + 1) for row in read_rows(path)] == [
+        described,
+        image,
+    ]
 
 
 def good_folder(folder: Path) -> Path:
@@ -228,6 +248,54 @@ def test_an_image_that_is_there_twice(tmp_path):
     write(table, table.read_text() + "b1,class b,again\n")
     folder_refused(
         tmp_path, f"{table}, line 14: image 'b1' occurs already ({table}, line 6); give each"
+    )
+
+
+def test_descriptions_are_no_images(tmp_path):
+    table = good_folder(tmp_path) / "table.csv"
+    before = read_folder(tmp_path)
+    lines = table.read_text().splitlines(keepends=True)
+    lines[5:5] = [",emu,tall\n", ",class a,first\n"]
+    write(table, "".join([*lines, ",emu,cannot fly | brown\n"]))
+    folder = read_folder(tmp_path)
+    assert folder.descriptions == {"emu": ["tall", "cannot fly", "brown"], "class a": ["first"]}
+    assert (folder.classes, folder.splits) == (before.classes, before.splits)
+    assert folder.class_names == [*before.class_names, "emu"]
+    write(table, HEADER + ",emu,tall\n")
+    folder_refused(tmp_path, f"{table} has no row with an image")
+
+
+def test_captions_for_images_without_any(tmp_path):
+    table = good_folder(tmp_path) / "table.csv"
+    ids = [f"{name}{number}" for name in "abcd" for number in range(3)]
+    split_of = dict(zip(ids, read_folder(tmp_path).splits, strict=True))
+    trained = next(image for image in ids if split_of[image] == "train")
+    [tested] = [i for i in ids if i[0] == trained[0] and split_of[i] == "test_seen"]
+    name = f"class {trained[0]}"
+    without = table.read_text().replace(f",{name},x | y", f",{name},")
+    message = (
+        f"{table}, line {2 + ids.index(trained)}: the image has no caption, and neither has any "
+        f"image of class {name!r} in train; add a caption, or a row without 'image_id'"
+    )
+    write(table, without)
+    folder_refused(tmp_path, message)
+    # Captions of test images are not for training.
+    write(table, without.replace(f"{tested},{name},", f"{tested},{name},x"))
+    folder_refused(tmp_path, message)
+    write(table, without.replace(f"{trained},{name},", f"{trained},{name},x"))
+    assert read_folder(tmp_path).descriptions == {}
+    write(table, without + f",{name},told\n")
+    assert read_folder(tmp_path).descriptions == {name: ["told"]}
+
+
+@pytest.mark.parametrize("name", ["Class a", "class  a", "CLASS\u00a0A", "ｃlass a"])
+def test_class_names_that_look_like_one(tmp_path, name):
+    table = good_folder(tmp_path) / "table.csv"
+    write(table, table.read_text().replace("a2,class a", f"a2,{name}"))
+    folder_refused(
+        tmp_path,
+        f"{table}, line 4: class {name!r} differs from 'class a' ({table}, line 2) only in case or "
+        "spaces; write it in one way",
     )
 
 
