@@ -12,6 +12,7 @@ from clarel_tf.experiments.ensemble_run import run_ensemble
 from clarel_tf.experiments.experiment import follow_experiment, run_experiment
 from clarel_tf.experiments.run_folder import holds_older_runs
 from clarel_tf.experiments.training_phase import MakeTowers
+from clarel_tf.reporting.results_table import number
 from clarel_tf.reporting.statistics import MeanAndInterval, mean_and_interval
 from clarel_tf.storage import files, ownership
 from clarel_tf.storage.records import without_nan
@@ -134,7 +135,7 @@ def repeats_table(summary: RepeatsSummary) -> str:
     if together:
         lines[1:] = ["The last column is their ensemble.", ""]
     for name, value in summary.measures.items():
-        interval = "" if value.interval is None else f" +- {value.interval:.2f}"
-        beside = f"{together[name]:8.2f}" if together else ""
-        lines.append(f"  {name:12}{value.mean:8.2f}{interval:12}{beside}".rstrip())
+        interval = "" if value.interval is None else f" +- {number(value.interval, 2)}"
+        beside = f"{number(together[name], 2):>8}" if together else ""
+        lines.append(f"  {name:12}{number(value.mean, 2):>8}{interval:12}{beside}".rstrip())
     return "\n".join(lines)

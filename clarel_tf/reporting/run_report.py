@@ -97,6 +97,8 @@ def _new_class_table(measures: Measures) -> str:
         for kind, new in measures.new_classes.items()
         for point in new.real
     ]
+    if not rows:
+        return "<p>There is no test image of an unseen class.</p>"
     note = (
         "One unseen class at a time is described by so many captions, all others by theirs. "
         "Recall: images of the class that are given to it. Precision: images given to it that "

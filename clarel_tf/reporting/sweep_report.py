@@ -11,6 +11,7 @@ from clarel_tf.config import Config
 from clarel_tf.evaluation.records import AlphaPoint
 from clarel_tf.reporting import published
 from clarel_tf.reporting.figures import HARMONIC, SEEN, UNSEEN, new_figure
+from clarel_tf.reporting.results_table import number
 from clarel_tf.reporting.statistics import MeanAndInterval, mean_and_interval
 from clarel_tf.storage import files
 
@@ -86,16 +87,21 @@ def settings_table(rows: list[dict], keys: Sequence[str]) -> str:
 
 def _with_interval(value: MeanAndInterval) -> str:
     interval = value.interval
-    return f"{value.mean:.1f}" + ("" if interval is None else f" ± {interval:.1f}")
+    return number(value.mean) + ("" if interval is None else f" ± {number(interval)}")
 
 
 def alpha_band_figure(curves: dict[str, list[list[AlphaPoint]]]) -> Figure:
-    """H on validation against alpha: mean and standard deviation over the seeds of each group."""
+    """H on validation against alpha: mean and standard deviation over the seeds of each group.
+
+    Runs without a curve, whose validation lacks seen or unseen classes, are left out.
+    """
     figure, axes = new_figure()
+    curves = {name: [curve for curve in group if curve] for name, group in curves.items()}
+    curves = {name: group for name, group in curves.items() if group}
     ends = [
         curve[int(0.95 * (len(curve) - 1))].alpha for group in curves.values() for curve in group
     ]
-    grid = np.linspace(0.0, max(max(ends), 1e-6), 200)
+    grid = np.linspace(0.0, max([*ends, 1e-6]), 200)
     for name, group in curves.items():
         values = np.array(
             [np.interp(grid, [p.alpha for p in curve], [p.h for p in curve]) for curve in group]

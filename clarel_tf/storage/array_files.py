@@ -35,6 +35,8 @@ def read_mat(
         return read_variables(data, wanted, most)
     except FileNotFoundError as error:
         raise ClarelError(f"cannot read {shown}: no such file") from error
+    except PermissionError as error:
+        raise ClarelError(f"cannot read {shown}: {error.strerror}") from error
     except Version73Error as error:
         raise ClarelError(f"{shown} is a MATLAB 7.3 file; save it with the option -v7") from error
     except OverflowError as error:
@@ -64,6 +66,8 @@ def read_npz(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
             }
     except FileNotFoundError as error:
         raise ClarelError(f"cannot read {path}: no such file") from error
+    except PermissionError as error:
+        raise ClarelError(f"cannot read {path}: {error.strerror}") from error
     except ClarelError:
         raise
     except Exception as error:  # NumPy and zipfile raise many kinds of exceptions on damage

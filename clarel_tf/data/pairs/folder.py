@@ -196,7 +196,9 @@ def _find_files(folder: Path, stem: str, suffixes: Sequence[str]) -> list[Path]:
         raise ClarelError(f"{folder} has both {' and '.join(kinds)}; keep one of them")
     if not kinds:
         wanted = " or ".join(f"{stem}{suffix}" for suffix in suffixes)
+        there = sorted(path.name for path in folder.iterdir())
+        held = f"; it holds {', '.join(there[:5])}{', ...' if there[5:] else ''}" if there else ""
         raise ClarelError(
-            f"{folder} has no {wanted} (nor parts of it such as {stem}-00001{suffixes[0]})"
+            f"{folder} has no {wanted} (nor parts of it such as {stem}-00001{suffixes[0]}){held}"
         )
     return next(iter(kinds.values()))
