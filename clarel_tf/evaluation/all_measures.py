@@ -159,8 +159,8 @@ def _precision(queries: EmbeddedQueries) -> AveragePrecision:
     images = np.concatenate([queries.seen.images, queries.unseen.images])
     labels = np.concatenate([queries.seen.labels, queries.unseen.labels])
     # A class that is known by sentences alone has no images to find.
-    described = [] if queries.unseen.described is None else queries.unseen.described.labels
-    asked = ~np.isin(queries.prototypes.classes, np.setdiff1d(described, labels))
+    without_images = np.setdiff1d(queries.unseen.classes(), queries.unseen.labels)
+    asked = ~np.isin(queries.prototypes.classes, without_images)
     means, classes = queries.prototypes.means()[asked], queries.prototypes.classes[asked]
     unseen = ~queries.is_seen[asked]
     return AveragePrecision(

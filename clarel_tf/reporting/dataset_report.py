@@ -42,7 +42,7 @@ def _counts(splits: dict[str, Split]) -> str:
     rows = []
     for name, split in splits.items():
         if not len(split):
-            rows.append([name, 0, 0, *"-----"])
+            rows.append([name, 0, 0, *"----"])
             continue
         images = np.unique(split.labels, return_counts=True)[1]
         captions = [len(own) for own in split.captions]

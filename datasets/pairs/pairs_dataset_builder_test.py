@@ -12,6 +12,7 @@ import tensorflow_datasets as tfds
 from clarel_tf.data.loading import class_names, get_builder, load_splits
 from clarel_tf.data.pairs.splits import SplitShares
 from clarel_tf.data.schema import SPLITS
+from clarel_tf.experiments.run_folder import RunFolder
 from tests.helpers.pairs_data import (
     assert_same_as,
     build,
@@ -21,6 +22,7 @@ from tests.helpers.pairs_data import (
     write_folder,
     write_table,
 )
+from tests.helpers.programs import call_program
 
 from . import pairs_dataset_builder
 
@@ -117,26 +119,36 @@ def test_beam_gives_what_plain_gives(tmp_path):
     assert_same_as(rows, made_splits(rows, SplitShares()), beam)
 
 
-def test_example_of_the_readme_builds_by_command(tmp_path):
+def test_example_of_the_readme_builds_by_command_and_zero_shot_works(tmp_path):
     text = (HERE / "README.md").read_text(encoding="utf-8")
     [code] = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     table = (tmp_path / "my_birds" / "table.csv").read_text().splitlines()
     assert "\n".join(table[:2]) in text
     command = [sys.executable, "-m", "tensorflow_datasets.scripts.cli.main", "build", str(HERE)]
-    command += ["--config=beam", "--manual_dir=my_birds", f"--data_dir={tmp_path / 'data'}"]
+    command += ["--config=beam-birds", "--manual_dir=my_birds", f"--data_dir={tmp_path / 'data'}"]
     command += ["--beam_pipeline_options=runner=DirectRunner"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    splits = load_splits(get_builder("pairs", "beam", str(tmp_path / "data")))
+    splits = load_splits(get_builder("pairs", "beam-birds", str(tmp_path / "data")))
     assert {name: len(split) for name, split in splits.items()} == {
-        "train": 6 * 13,
-        "val_seen": 6 * 3,
-        "val_unseen": 2 * 16,
-        "trainval": 8 * 16,
-        "test_seen": 8 * 4,
-        "test_unseen": 2 * 20,
+        "train": 26 * 13,
+        "val_seen": 26 * 3,
+        "val_unseen": 6 * 16,
+        "trainval": 32 * 16,
+        "test_seen": 32 * 4,
+        "test_unseen": 8 * 20,
     }
+    assert list(splits["test_unseen"].descriptions.values()) == [
+        [caption.strip().encode() for caption in table[-1].split(",")[2].split("|")]
+    ]
+    [flags] = re.findall(r"python (train_main.py --dataset=pairs .*)", text)
+    flags = [*flags.split(), "--config=beam-birds", "--data_dir=data", "--run_dir=run"]
+    done = call_program(*flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    results = RunFolder(tmp_path / "run").read_results()
+    # By chance it would be 12.5 and about 3.
+    assert results.zsl.top1 > 80 and results.gzsl.h > 80
 
 
 if __name__ == "__main__":

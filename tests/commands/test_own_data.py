@@ -1,4 +1,4 @@
-"""Own data through the programs: one class by sentences alone, no test images, data that changes."""
+"""Own data through the programs: a class without images, no test images, data that changes."""
 
 import csv
 import shutil
