@@ -15,6 +15,7 @@ from tensorflow.core.framework import tensor_pb2
 
 from clarel_tf.errors import brief
 from clarel_tf.serving.calls import ServingError, TooLarge
+from clarel_tf.serving.new_class_answers import NEW_CLASS_OUTPUTS, check_new_classes
 
 Answer = dict[str, np.ndarray]
 
@@ -39,6 +40,7 @@ _OUTPUTS = {
     "caption": ("O", 2),
     "image_id": ("O", 2),
     "export_id": ("O", 1),
+    **{name: (kind, 2) for name, kind in NEW_CLASS_OUTPUTS.items()},
 }
 _TABLES = ("class_name", "distance", "probability", "caption", "image_id")  # [N, k], the same k
 # The field of a TensorProto that holds its values if tensor_content is empty.
@@ -179,9 +181,10 @@ def check_answer(answer: Answer, rows: int | None) -> None:
         kind, rank = _OUTPUTS.get(name, (array.dtype.kind, array.ndim))
         if name == "class_name" and "prototype" in answer:
             rank = 1  # the names of the prototypes
-        if array.ndim != rank or not array.size:
+        is_empty = not array.size
+        if array.ndim != rank or (is_empty and name not in NEW_CLASS_OUTPUTS):
             raise ServingError(f"{name!r:.40} has the impossible shape {list(array.shape)}")
-        if array.dtype.kind != kind:
+        if array.dtype.kind != kind and not is_empty:  # an empty JSON list has no type
             found = _TYPES.get(array.dtype.kind, array.dtype)
             raise ServingError(f"{name!r:.40} must hold {_TYPES[kind]}, not {found}")
         if kind == "f" and not np.isfinite(array).all():
@@ -190,6 +193,7 @@ def check_answer(answer: Answer, rows: int | None) -> None:
     if len({table.shape for table in tables.values()}) > 1:
         raise ServingError(f"the tables of the answer do not fit together: {_shapes(tables)}")
     _check_order(answer)
+    check_new_classes(answer)
 
 
 def _check_order(answer: Answer) -> None:

@@ -9,7 +9,8 @@ import re
 import tensorflow as tf
 
 _RAISED = re.compile(r"assertion failed: \[(.*?)\]\s*(\[\[|\(\d+\)|\n|$)", re.DOTALL)
-_ESCAPED = re.compile(r"""\\([0-7]{3}|x[0-9a-fA-F]{2}|[nrt'"\\?])""")
+_NOT_FINITE = re.compile(r"([^{}\n]+) : Tensor had ([^\[\n]+) values")
+_ESCAPED = re.compile(rb"""\\([0-7]{3}|[nrt'"\\])""")
 _LONGEST_NAME = 80  # characters of a name in a message
 
 
@@ -28,21 +29,18 @@ def plain_refusal(text: str) -> str:
     """The message in TensorFlow's report of a refusal; any other text as it is."""
     found = _RAISED.search(text)
     if not found:
-        return text
-    # Bytes that are not ASCII come as octal numbers.
-    as_bytes = found[1].encode("latin-1", "backslashreplace").decode("latin-1")
-    plain = _ESCAPED.sub(_unescaped, as_bytes)
-    try:
-        return plain.encode("latin-1").decode("utf-8", "replace")
-    except UnicodeEncodeError:
-        return plain
+        found = _NOT_FINITE.search(text)
+        return f"{found[1].strip()} (there is {found[2]})" if found else text
+    plain = _ESCAPED.sub(_unescaped, found[1].encode("utf-8", "replace"))
+    return plain.decode("utf-8", "replace")
 
 
-def _unescaped(match: re.Match) -> str:
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    """A character that TensorFlow has written as an escape sequence."""
     code = match[1]
-    if code[0] == "x":
-        return chr(int(code[1:], 16))
-    return chr(int(code, 8) & 255) if code.isdigit() else {"n": " ", "r": " ", "t": " "}.get(code, code)
+    if code.isdigit():
+        return bytes([int(code, 8) & 255])
+    return b" " if code in b"nrt" else code
 
 
 def of_width(image_features: tf.Tensor, width: int) -> tf.Tensor:

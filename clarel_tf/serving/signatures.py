@@ -315,7 +315,9 @@ class PrototypeClassifier:
 def _or_default(value: tf.Tensor, default: float, count: tf.Tensor, name: str) -> tf.Tensor:
     """An option with a value for each of `count` images, or with none: then the default, [B]."""
     chosen = tf.cond(
-        tf.equal(tf.size(value), 0), lambda: tf.fill([count], tf.cast(default, value.dtype)), lambda: value
+        tf.equal(tf.size(value), 0),
+        lambda: tf.fill([count], tf.cast(default, value.dtype)),
+        lambda: value,
     )
     message = f"one {name} is needed for each image, or none at all"
     with tf.control_dependencies([refuse_unless(tf.equal(tf.size(chosen), count), message)]):
