@@ -181,10 +181,9 @@ def check_answer(answer: Answer, rows: int | None) -> None:
         kind, rank = _OUTPUTS.get(name, (array.dtype.kind, array.ndim))
         if name == "class_name" and "prototype" in answer:
             rank = 1  # the names of the prototypes
-        is_empty = not array.size
-        if array.ndim != rank or (is_empty and name not in NEW_CLASS_OUTPUTS):
+        if array.ndim != rank or not array.size:
             raise ServingError(f"{name!r:.40} has the impossible shape {list(array.shape)}")
-        if array.dtype.kind != kind and not is_empty:  # an empty JSON list has no type
+        if array.dtype.kind != kind:
             found = _TYPES.get(array.dtype.kind, array.dtype)
             raise ServingError(f"{name!r:.40} must hold {_TYPES[kind]}, not {found}")
         if kind == "f" and not np.isfinite(array).all():

@@ -10,6 +10,7 @@ from clarel_tf.errors import ClarelError
 from clarel_tf.serving.address import parse_server
 from clarel_tf.serving.answers import Answer, check_answer, joined
 from clarel_tf.serving.calls import Deadline, ServingError, TooLarge, checked_timeout
+from clarel_tf.serving.new_class_answers import without_empty
 from clarel_tf.serving.options import Options, warnings_of
 from clarel_tf.serving.parts import (
     Inputs,
@@ -172,7 +173,7 @@ class ServingClient:
         """Checked answers for rows `start` to `stop`, in halves if the request is too large."""
         try:
             part = part_of(inputs, start, stop)
-            answer = self._transport.predict(model, signature, part, deadline)
+            answer = without_empty(self._transport.predict(model, signature, part, deadline))
         except TooLarge:
             if stop - start < 2:
                 raise

@@ -15,6 +15,15 @@ NEW_CLASS_OUTPUTS = {
 _ROUNDING = 1e-5  # tolerance of a probability, and of a relative distance
 
 
+def without_empty(answer: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The answer without outputs for new classes if there are none: [B, 0] has no form in JSON."""
+    return {
+        name: output
+        for name, output in answer.items()
+        if output.size or name not in NEW_CLASS_OUTPUTS
+    }
+
+
 def check_new_classes(answer: dict[str, np.ndarray]) -> None:
     """Raises ServingError unless the outputs, [B, N], fit together and to the table, [B, k].
 
@@ -23,8 +32,6 @@ def check_new_classes(answer: dict[str, np.ndarray]) -> None:
     outputs = {name: answer[name] for name in NEW_CLASS_OUTPUTS if name in answer}
     if len({output.shape for output in outputs.values()}) > 1:
         raise ServingError("the outputs for new classes do not fit together")
-    if not outputs or not next(iter(outputs.values())).size:
-        return
     if len(outputs) < len(NEW_CLASS_OUTPUTS) or "class_name" not in answer:
         return  # not an answer as a whole; the client looks for what it asked for
     rank, distance = outputs["new_class_rank"], outputs["new_class_distance"]

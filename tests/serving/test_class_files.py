@@ -8,11 +8,12 @@ from clarel_tf.serving.class_files import read_new_classes
 CLASSES = {"ruby crown": ["a red bird", "small, with a crown"], "Möwe": ["a white bird"]}
 GOOD = {
     "a.json": '{"ruby crown": ["a red bird", "small, with a crown"],\n "Möwe": ["a white bird"]}',
-    "escaped.json": '{"ruby crown":["a red bird "," small, with a crown"],"M\\u00f6we":["a white bird"]}',
+    "escaped.json": '{"ruby crown":["a red bird "," small, with a crown"],'
+    '"M\\u00f6we":["a white bird"]}',
     "a.csv": 'class,sentence\nruby crown,a red bird\n\nMöwe,a white bird\n"ruby crown",'
     '"small, with a crown"\n',
-    "turned.CSV": '\ufeffsentence,class\r\na red bird,ruby crown\r\n"small, with a crown", ruby crown '
-    "\r\na white bird,Möwe\r\n",
+    "turned.CSV": "\ufeffsentence,class\r\na red bird,ruby crown\r\n"
+    '"small, with a crown", ruby crown \r\na white bird,Möwe\r\n',
     "twice.json": '{"ruby crown": ["a red bird"], "Möwe": ["a white bird"],\n'
     ' "ruby crown": ["small, with a crown"]}',
 }

@@ -74,15 +74,19 @@ BAD_NEW = {
     ),
     "too few columns": ({"new_class_rank": [[2], [2]]}, "do not fit together"),
     "too few rows": ({"new_class_rank": [[2, 7]]}, "not one row for each of the 2"),
-    "no columns": ({"new_class_rank": [[], []]}, "do not fit together"),
+    "no columns": ({"new_class_rank": [[], []]}, "lacks new_class_rank"),
     "a row for each class": ({"new_class_rank": [2, 7]}, "impossible shape"),
     "a lack": ({"new_class_rank": None}, "lacks new_class_rank"),
     "all lacking": ({name: None for name in NEW if name.startswith("new")}, "lacks new_class_name"),
-    "no new class": ({name: [[], []] for name in NEW if "new" in name}, "for other new classes"),
+    "no new class": ({name: [[], []] for name in NEW if "new" in name}, "lacks new_class_name"),
     "others": ({"new_class_name": [["y", "x"], ["y", "x"]]}, "do not fit the nearest|for other"),
     "more than k": (
-        {name: [row + row[1:] for row in NEW[name]] for name in list(NEW)[:3]},
-        "k is 2",
+        {
+            "class_name": [["a", "x", "b"], ["y", "x", "a"]],
+            "distance": [[0.5, 1.5, 1.6], [1.0, 2.0, 2.0]],
+            "probability": [[0.75, 0.2, 0], [0.5, 0.4995, 0]],
+        },
+        "the answer has 3 classes, but k is 2",
     ),
     "not on offer": ({"class_name": [["c", "x"], ["y", "x"]]}, "'c', which is not on offer"),
 }
