@@ -7,6 +7,7 @@ python classify_main.py --export_dir=exports/demo --dataset=demo --image_ids=dem
 import csv
 import json
 import sys
+import warnings
 from typing import Any
 
 from absl import flags
@@ -28,9 +29,40 @@ def define_flags() -> None:
     flags.DEFINE_string("config", "", "builder config of the dataset (empty: its default)")
     flags.DEFINE_list("image_ids", [], "ids of the images to classify")
     flags.DEFINE_multi_string(
-        "new_class", [], "a new class, 'name: sentence; sentence'; repeatable"
+        "new_class",
+        [],
+        "a new class, 'name: sentence; sentence'; repeatable. It is always in the answer, with its "
+        "rank",
     )
-    flags.DEFINE_float("alpha", None, "replaces the alpha that the run chose")
+    flags.DEFINE_string(
+        "new_classes",
+        None,
+        'file with many new classes: JSON {"name": ["sentence", ...]}, or CSV with the header '
+        "class,sentence",
+    )
+    flags.DEFINE_list(
+        "replaces",
+        [],
+        "new classes that take the place of the stored class with the same name (a name with a "
+        "comma in double quotes)",
+    )
+    flags.DEFINE_list(
+        "extends",
+        [],
+        "new classes whose sentences are added to the captions of the stored class with the same "
+        "name",
+    )
+    flags.DEFINE_list(
+        "among", [], "stored classes on offer (default: all); new classes are on offer besides"
+    )
+    flags.DEFINE_integer(
+        "k", None, "nearest classes in the answer (default: as exported)", lower_bound=1
+    )
+    flags.DEFINE_float(
+        "alpha",
+        None,
+        "replaces the alpha that the run chose; above -1. Larger values favour unseen classes",
+    )
     flags.DEFINE_enum("format", "table", ["table", "csv", "json"], "output format")
     flags.DEFINE_float("timeout", 60.0, "seconds for the whole call to a server", lower_bound=0.1)
     flags.DEFINE_string("ca_file", None, "PEM file of certificates to trust (TLS)")
@@ -51,9 +83,11 @@ def main() -> None:
         )
     if (flags.FLAGS.ca_file or flags.FLAGS.authorization_file) and not flags.FLAGS.server:
         raise ClarelError("--ca_file and --authorization_file need --server")
-    from clarel_tf.serving.local import parse_new_classes
+    from clarel_tf.serving.options import checked_alpha, warnings_of
 
-    new_classes = parse_new_classes(flags.FLAGS.new_class)
+    if flags.FLAGS.alpha is not None:
+        checked_alpha(flags.FLAGS.alpha, "--alpha")
+    new_classes = _new_classes()
     image_ids, features = _images()
     cli.start_tensorflow()
     from clarel_tf.serving.client import ServingClient, connect
@@ -68,8 +102,46 @@ def main() -> None:
         )
     else:
         client = ServingClient(LocalTransport(flags.FLAGS.export_dir))
-    answer = client.classify(features, flags.FLAGS.alpha, new_classes)
-    _show(answer_rows(image_ids, answer))
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            answer = client.classify(
+                features,
+                flags.FLAGS.alpha,
+                new_classes,
+                k=flags.FLAGS.k,
+                among=flags.FLAGS.among or None,
+                replaces=flags.FLAGS.replaces,
+                extends=flags.FLAGS.extends,
+            )
+    except ClarelError as error:
+        if "image_features" not in str(error):
+            raise
+        images = "features" if flags.FLAGS.features else "dataset"
+        raise ClarelError(f"--{images}={flags.FLAGS[images].value}: {error}") from error
+    rows, about = answer_rows(image_ids, answer), warnings_of(answer)
+    if flags.FLAGS.format == "json":
+        for row in rows:
+            if text := about.get(row["class"]):
+                row["warning"] = text
+    for warning in caught:
+        if flags.FLAGS.format != "json" or str(warning.message) not in about.values():
+            print(f"warning: {printable(str(warning.message))}", file=sys.stderr)
+    _show(rows)
+
+
+def _new_classes() -> dict[str, list[str]]:
+    """The new classes of both flags, name by name."""
+    from clarel_tf.serving.local import parse_new_classes
+
+    classes: dict[str, list[str]] = {}
+    if flags.FLAGS.new_classes:
+        from clarel_tf.serving.class_files import read_new_classes
+
+        classes = read_new_classes(flags.FLAGS.new_classes)
+    for name, sentences in parse_new_classes(flags.FLAGS.new_class).items():
+        classes[name] = classes.get(name, []) + sentences
+    return classes
 
 
 def _images() -> tuple[list[str], Any]:
@@ -99,6 +171,8 @@ def _show(rows: list[dict[str, Any]]) -> None:
 
 
 def _cell(value: Any) -> str:
+    if value is None:
+        return ""
     return f"{value:.3f}" if isinstance(value, float) else str(_shown(value))
 
 

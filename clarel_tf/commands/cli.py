@@ -7,6 +7,7 @@ import tempfile
 import textwrap
 import typing
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from absl import app, flags, logging
@@ -143,7 +144,7 @@ def finished_run(run_dir: str | None) -> tuple[RunFolder, Config]:
     if not run_dir:
         raise ClarelError("--run_dir is missing: name the folder of a finished run")
     folder = RunFolder(run_dir)
-    ownership.check_claim(folder.path, "run", "run_dir", is_older_run)
+    _refuse_other_folder(folder.path)
     if not folder.results_path.is_file():
         what = (
             "holds no finished run (no results.json)" if folder.path.exists() else "does not exist"
@@ -154,6 +155,19 @@ def finished_run(run_dir: str | None) -> tuple[RunFolder, Config]:
         )
     checksums.check(folder.results_path, MAKE_AGAIN)
     return folder, Config.from_dict(checksums.read_json(folder.config_path, BEGIN_ANEW))
+
+
+def _refuse_other_folder(folder: Path) -> None:
+    """Raises ClarelError for a folder that holds something, but no run."""
+    kind = ownership.kind_of(folder)
+    is_empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if kind == "run" or is_empty or (folder.is_dir() and is_older_run(folder)):
+        return
+    # Not `check_claim`, which tells how to find a folder for a new run.
+    what = "was not made by clarel_tf" if kind is None else f"is marked as {kind!r}"
+    raise ClarelError(
+        f"run_dir {folder} {what}, so it holds no run; name the folder of a finished run"
+    )
 
 
 def run(

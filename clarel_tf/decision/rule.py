@@ -109,6 +109,7 @@ class DecisionRule:
         # Tensors, because an array would become a constant of every graph.
         self.discriminants = discriminants and discriminants.as_tensors()
         self.descriptions = descriptions
+        self._references: Images | None = None  # of an export: the same for every request
 
     @classmethod
     def of_run(
@@ -155,9 +156,15 @@ class DecisionRule:
     def as_variables(self) -> "DecisionRule":
         """A copy with variables, for an exported graph."""
         discriminants = self.discriminants and self.discriminants.as_variables()
-        return DecisionRule(
+        made = DecisionRule(
             self._head, self._head_weight, discriminants, _as_variables(self.descriptions)
         )
+        if self.descriptions is not None:
+            # No new class asks the head, so what it says of the images is not stored.
+            looked_at = self.look_at(self.descriptions.references)._replace(by_head=None)
+            names = ("reference_images", "", "reference_scores")
+            made._references = Images(*map(stored, looked_at, names))
+        return made
 
     def with_descriptions(self, descriptions: DescriptionModel) -> "DecisionRule":
         """A copy that corrects for few and for empty sentences of new classes."""
@@ -200,8 +207,14 @@ class DecisionRule:
         counts = tf.cast(counts, tf.float32)
         specificity = model.specificity(means, counts)
         classes = self.describe(means, excess=specificity * model.scatter / counts)
-        distances = self.distances(self.look_at(model.references), classes)
+        references = self._references or self.look_at(model.references)
+        distances = self.distances(references, classes)
         return classes._replace(offset=model.offsets(distances, specificity, replaced))
+
+    def move(self, classes: Classes, prototypes: Any) -> Classes:
+        """Stored classes with other prototypes, float32 [C, E]; what their images say stays."""
+        moved = self.describe(prototypes)
+        return moved._replace(is_seen=classes.is_seen, head_columns=classes.head_columns)
 
     def look_at(self, embeddings: Any) -> Images:
         """The inputs of the rule for B images, float32 [B, E]."""
@@ -263,7 +276,7 @@ def _as_variables(model: DescriptionModel | None) -> DescriptionModel | None:
     rivals = ReferenceRivals(*map(stored, model.rivals, model.rivals._fields))
     return model._replace(
         center=stored(model.center, "mean_prototype"),
-        references=stored(model.references, "reference_images"),
+        references=None,  # the rule has them, with their scores
         rivals=rivals,
     )
 

@@ -141,6 +141,15 @@ class CaptionTower(TextTower):
         """Sentences, string [N] -> int32 [N, max_tokens], padded with 0 on the right."""
         return self.tokenizer(texts)
 
+    def knows(self, token_ids: tf.Tensor) -> tf.Tensor:
+        """True for words with an id and, if vectors are frozen, with a vector, bool [N, T]."""
+        known = super().knows(token_ids)
+        if not self.frozen_words:
+            return known
+        words, rows = tf.unique(tf.reshape(token_ids, [-1]))
+        has_vector = tf.reduce_any(tf.gather(self.words, words) != 0.0, axis=1)
+        return known & tf.reshape(tf.gather(has_vector, rows), tf.shape(token_ids))
+
     def export_resources(self) -> list:
         """The lookup table of the words; the tokeniser has no other state."""
         self.tokenize(tf.constant([""]))  # TensorFlow cannot track a layer that was never called

@@ -52,6 +52,9 @@ class TextsSideBySide(TextTower):
     def tokenize(self, texts: tf.Tensor) -> tf.Tensor:
         return self.towers[0].tokenize(texts)
 
+    def knows(self, token_ids: tf.Tensor) -> tf.Tensor:
+        return self.towers[0].knows(token_ids)
+
     def call(self, token_ids: tf.Tensor, training: bool = False) -> tf.Tensor:
         return _embed_side_by_side(self.towers, token_ids)
 

@@ -116,6 +116,13 @@ class TextTower(keras.layers.Layer):
         """
         raise NotImplementedError
 
+    def knows(self, token_ids: tf.Tensor) -> tf.Tensor:
+        """True for tokens that say something to the tower: int32 [N, T] -> bool [N, T].
+
+        Padding and unknown words are not known.
+        """
+        return (token_ids != self.padding_id) & (token_ids != self.unknown_id)
+
     def embed_means(self, token_ids: tf.Tensor, training: bool = False) -> tf.Tensor:
         """The mean embedding of the captions of each instance.
 

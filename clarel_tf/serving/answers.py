@@ -15,6 +15,7 @@ from tensorflow.core.framework import tensor_pb2
 
 from clarel_tf.errors import brief
 from clarel_tf.serving.calls import ServingError, TooLarge
+from clarel_tf.serving.new_class_answers import NEW_CLASS_OUTPUTS, check_new_classes
 
 Answer = dict[str, np.ndarray]
 
@@ -39,6 +40,7 @@ _OUTPUTS = {
     "caption": ("O", 2),
     "image_id": ("O", 2),
     "export_id": ("O", 1),
+    **{name: (kind, 2) for name, kind in NEW_CLASS_OUTPUTS.items()},
 }
 _TABLES = ("class_name", "distance", "probability", "caption", "image_id")  # [N, k], the same k
 # The field of a TensorProto that holds its values if tensor_content is empty.
@@ -190,6 +192,7 @@ def check_answer(answer: Answer, rows: int | None) -> None:
     if len({table.shape for table in tables.values()}) > 1:
         raise ServingError(f"the tables of the answer do not fit together: {_shapes(tables)}")
     _check_order(answer)
+    check_new_classes(answer)
 
 
 def _check_order(answer: Answer) -> None:

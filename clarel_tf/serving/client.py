@@ -1,7 +1,8 @@
 """`ServingClient`: queries exports on a TensorFlow model server, by REST or gRPC."""
 
 import threading
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -9,6 +10,8 @@ from clarel_tf.errors import ClarelError
 from clarel_tf.serving.address import parse_server
 from clarel_tf.serving.answers import Answer, check_answer, joined
 from clarel_tf.serving.calls import Deadline, ServingError, TooLarge, checked_timeout
+from clarel_tf.serving.new_class_answers import without_empty
+from clarel_tf.serving.options import Options, warnings_of
 from clarel_tf.serving.parts import (
     Inputs,
     as_features,
@@ -19,11 +22,11 @@ from clarel_tf.serving.parts import (
     row_count,
 )
 from clarel_tf.serving.transports import GrpcTransport, RestTransport, Transport
-from clarel_tf.serving.versions import EMBED_WITH_ID
+from clarel_tf.serving.versions import CLASSIFY_WITH_OPTIONS, EMBED_WITH_ID
 
 TIMEOUT = 60.0  # seconds for a whole call
-# Error texts of a server, or a folder, for an export without ids.
-_NO_SUCH_SIGNATURE = ("not found in signature def", f"has no signature {EMBED_WITH_ID!r}")
+# Error texts of a server, or a folder, for an export of an older version.
+_NO_SUCH_SIGNATURE = ("not found in signature def", "has no signature ")
 
 
 class ServingClient:
@@ -80,35 +83,58 @@ class ServingClient:
         image_features: np.ndarray,
         alpha: float | None = None,
         new_classes: Mapping[str, Sequence[str | bytes]] | None = None,
+        *,
+        k: int | None = None,
+        among: Iterable[str] | None = None,
+        replaces: Iterable[str] = (),
+        extends: Iterable[str] = (),
     ) -> Answer:
         """class_name, distance, probability [N, k] and accepted [N] for N images.
+
+        With M new classes also, in their order, `new_class_name`, `new_class_rank`,
+        `new_class_distance`, `new_class_probability` and `new_class_known_words`, [N, M]: where
+        each of them stands, however small k is, and the share of its words that the model knows.
+        There is a warning if that share is below 0.8.
 
         Args:
           image_features: [N, D].
           alpha: replaces the stored alpha.
-          new_classes: class name -> sentences that describe the class.
+          new_classes: class name -> sentences that describe the class. A stored class with the
+            same name is an error unless it is replaced or extended.
+          k: classes in an answer, instead of the export's number.
+          among: the stored classes on offer, by name; all by default. New classes are on offer
+            besides.
+          replaces: new classes that take the place of the stored class with their name.
+          extends: new classes whose sentences are added to the captions of that stored class.
         """
-        features = as_features(image_features)
-        inputs: dict[str, np.ndarray | Sequence[str]] = {"image_features": features}
-        if alpha is not None and new_classes:
-            raise ClarelError("give an alpha or new classes, not both")
-        signature = "serving_default"
-        if alpha is not None:
-            signature = "classify_with_alpha"
-            inputs["alpha"] = np.full(len(features), alpha, np.float32)
-        if new_classes:
-            signature = "classify_with_new_classes"
-            names = as_texts(new_classes, "new_classes")
-            described = [
-                (name, as_texts(own, f"the new class {name!r}"))
-                for name, own in zip(names, new_classes.values(), strict=True)
-            ]
-            if empty := [name for name, own in described if not own]:
-                raise ClarelError(f"the new class {empty[0]!r} has no sentence")
-            inputs["sentences"] = [text for _, own in described for text in own]
-            inputs["class_names"] = [name for name, own in described for _ in own]
-        answer = self.predict("prototype_classifier", inputs, signature)
-        return _with(("class_name", "distance", "probability", "accepted"), answer)
+        options = Options.checked(alpha, new_classes, k, among, replaces, extends)
+        features, deadline = as_features(image_features), Deadline(self._timeout)
+        signature, inputs = options.request(features)
+        try:
+            answer = self._predict("prototype_classifier", inputs, signature, deadline)
+        except ClarelError as error:
+            is_older = any(words in str(error) for words in _NO_SUCH_SIGNATURE)
+            if signature != CLASSIFY_WITH_OPTIONS or not is_older:
+                raise
+            remedy = "export the run again with export_main.py"
+            if not options.is_only_new_classes:
+                raise ServingError(
+                    "this export is of an older version: it takes alpha or new classes, but not "
+                    f"both, and neither k, among, replaces nor extends; {remedy}"
+                ) from error
+            warnings.warn(
+                "this export is of an older version: the answer does not say where new classes "
+                f"stand beyond the nearest classes, nor whether their words are known; {remedy}",
+                stacklevel=2,
+            )
+            signature, inputs = options.request_of_older(features)
+            answer = self._predict("prototype_classifier", inputs, signature, deadline)
+            return _with(("class_name", "distance", "probability", "accepted"), answer)
+        _with(("class_name", "distance", "probability", "accepted"), answer)
+        answer = options.fitted(answer)
+        for text in warnings_of(answer).values():
+            warnings.warn(text, stacklevel=2)
+        return answer
 
     def predict(self, model: str, inputs: Inputs, signature: str = "serving_default") -> Answer:
         """Calls any signature; inputs with many rows are sent in parts.
@@ -147,7 +173,7 @@ class ServingClient:
         """Checked answers for rows `start` to `stop`, in halves if the request is too large."""
         try:
             part = part_of(inputs, start, stop)
-            answer = self._transport.predict(model, signature, part, deadline)
+            answer = without_empty(self._transport.predict(model, signature, part, deadline))
         except TooLarge:
             if stop - start < 2:
                 raise

@@ -22,7 +22,7 @@ from clarel_tf.serving.signatures import (
     embed_images,
     embed_texts,
 )
-from clarel_tf.serving.versions import EMBED_WITH_ID
+from clarel_tf.serving.versions import CLASSIFY_WITH_OPTIONS, EMBED_WITH_ID
 
 Endpoint = tuple[Callable[..., Answer], list[tf.TensorSpec]]
 
@@ -97,10 +97,12 @@ def classifier_endpoints(
         selected,
         rule,
         k,
+        counts=stored.prototypes.counts,
     )
     features, size = _features(model), model.embedding_size
     sentences, names = _strings("sentences"), _strings("class_names")
     alpha = tf.TensorSpec([None], tf.float32, "alpha")
+    wanted = tf.TensorSpec([None], tf.int32, "k")
     prototypes = tf.TensorSpec([None, size], tf.float32, "prototypes")
     endpoints: dict[str, Endpoint] = {
         "serving_default": (classifier.classify, [features]),
@@ -108,6 +110,13 @@ def classifier_endpoints(
         "classify_with_new_classes": (
             classifier.classify_with_new_classes,
             [features, sentences, names],
+        ),
+        CLASSIFY_WITH_OPTIONS: (
+            classifier.classify_with_options,
+            [
+                *(features, alpha, wanted, _strings("among"), sentences, names),
+                *(_strings("replaces"), _strings("extends")),
+            ],
         ),
         "embed_prototypes": (
             _with_id(classifier.embed_prototypes, export_id),

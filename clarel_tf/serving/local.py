@@ -1,7 +1,8 @@
 """`LocalTransport` and the parts of `classify_main.py`: images, new classes, rows of answers."""
 
 import threading
-from collections.abc import Mapping, Sequence
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,18 @@ def parse_new_classes(items: Sequence[str]) -> dict[str, list[str]]:
 
 def read_image_features(path: str) -> tuple[list[str], np.ndarray]:
     """Ids and features, float32 [N, D], of an .npz file; without `image_ids`, ids are numbers."""
+    if Path(path).is_file() and not zipfile.is_zipfile(path):
+        raise ClarelError(
+            f"--features={path} is not an .npz file; give a file that "
+            "np.savez(path, image_ids=..., features=...) wrote: a row of numbers for each image, "
+            "made by the network that made the features of the training data"
+        )
     arrays = read_npz(Path(path), ("image_ids", "features"))
     if "features" not in arrays:
-        raise ClarelError(f"{path} has no array 'features'")
+        raise ClarelError(
+            f"--features={path} has no array 'features'; save the file with "
+            "np.savez(path, image_ids=..., features=...)"
+        )
     count = len(arrays["features"]) if arrays["features"].ndim else 0
     ids = [str(name) for name in arrays.get("image_ids", np.arange(1, count + 1)).ravel()]
     return ids, checked_features(arrays["features"], len(ids), path)
@@ -93,6 +103,7 @@ class LocalTransport:
         import tensorflow as tf
 
         from clarel_tf.serving.answers import as_array
+        from clarel_tf.serving.refusals import plain_refusal, wrong_width
 
         signatures = self._load(model).signatures
         if signature not in signatures:
@@ -101,13 +112,19 @@ class LocalTransport:
         expected = function.structured_input_signature[1]
         if set(inputs) != set(expected):
             raise ClarelError(f"{model}, {signature} takes {sorted(expected)}, not {list(inputs)}")
+        if "image_features" in inputs:
+            found, taken = np.shape(inputs["image_features"]), expected["image_features"].shape[1]
+            if len(found) == 2 and found[1] != taken:
+                message = "".join(map(str, wrong_width(str(found[1]), taken)))
+                raise ClarelError(f"{model}, {signature}: {message}")
         try:
             # With the expected type, because an empty list has no type.
             outputs = function(
                 **{name: tf.constant(value, expected[name].dtype) for name, value in inputs.items()}
             )
         except (tf.errors.OpError, TypeError, ValueError) as error:
-            raise ClarelError(f"{model}, {signature}: {' '.join(str(error).split())}") from error
+            message = " ".join(plain_refusal(str(error)).split())
+            raise ClarelError(f"{model}, {signature}: {message}") from error
         return {name: as_array(value.numpy()) for name, value in outputs.items()}
 
     def _load(self, model: str) -> Any:
@@ -121,16 +138,41 @@ class LocalTransport:
 
 
 def answer_rows(image_ids: Sequence[str], answer: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-    """One row for each image and class of the answer, nearest class first."""
-    return [
-        {
-            "image_id": image_id,
-            "rank": rank + 1,
-            "class": str(answer["class_name"][i][rank]),
-            "distance": float(answer["distance"][i][rank]),
-            "probability": float(answer["probability"][i][rank]),
-            "accepted": bool(answer["accepted"][i]),
-        }
-        for i, image_id in enumerate(image_ids)
-        for rank in range(len(answer["class_name"][i]))
-    ]
+    """One row for each image and class of the answer, nearest class first.
+
+    New classes of the request follow with their ranks if they are not among the nearest. With new
+    classes a row has `known_words`, the share of their words that the model knows; None for others.
+    """
+    rows = []
+    for i, image_id in enumerate(image_ids):
+        listed = [
+            (rank, *values)
+            for rank, values in enumerate(_columns(answer, "", ("class_name", *_NUMBERS), i), 1)
+        ]
+        new = list(_columns(answer, "new_class_", ("rank", "name", *_NUMBERS, "known_words"), i))
+        known = {name: float(share) for _, name, *_, share in new}
+        listed += sorted(values[:-1] for values in new if values[0] > len(listed))
+        rows += [
+            {
+                "image_id": image_id,
+                "rank": int(rank),
+                "class": str(name),
+                "distance": float(distance),
+                "probability": float(probability),
+                "accepted": bool(answer["accepted"][i]),
+            }
+            | ({"known_words": known.get(name)} if new else {})
+            for rank, name, distance, probability in listed
+        ]
+    return rows
+
+
+_NUMBERS = ("distance", "probability")
+
+
+def _columns(
+    answer: Mapping[str, np.ndarray], prefix: str, names: Sequence[str], row: int
+) -> Iterator[tuple[Any, ...]]:
+    """The values of these outputs for one image, class by class; nothing if there are none."""
+    if all(f"{prefix}{name}" in answer for name in names):
+        yield from zip(*(answer[f"{prefix}{name}"][row].tolist() for name in names), strict=True)

@@ -15,21 +15,30 @@ class Nearest(NamedTuple):
       total: float32 [B, 1], the sum of exp((smallest - distance) / temperature) over all so far.
         Relative to the smallest, because for huge distances the logarithm of the plain sum has no
         precision left to count equally near candidates.
+      before: int32 [B, W], how many candidates come before each of W watched distances.
     """
 
     distances: tf.Tensor
     rows: tf.Tensor
     total: tf.Tensor
+    before: tf.Tensor
 
 
-def no_candidates(queries: tf.Tensor) -> Nearest:
-    """The state before any candidate; `queries`: [B, E]."""
+def no_candidates(queries: tf.Tensor, watched: tf.Tensor | None = None) -> Nearest:
+    """The state before any candidate; `queries`: [B, E]; `watched`: [B, W]."""
     count = tf.shape(queries)[0]
-    return Nearest(tf.zeros([count, 0]), tf.zeros([count, 0], tf.int32), tf.zeros([count, 1]))
+    no_rows = tf.zeros([count, 0], tf.int32)
+    before = no_rows if watched is None else tf.zeros_like(watched, tf.int32)
+    return Nearest(tf.zeros([count, 0]), no_rows, tf.zeros([count, 1]), before)
 
 
 def add_candidates(
-    found: Nearest, distances: tf.Tensor, first_row: tf.Tensor | int, k: int, temperature: float
+    found: Nearest,
+    distances: tf.Tensor,
+    first_row: tf.Tensor | int,
+    k: tf.Tensor | int,
+    temperature: float,
+    watched: tf.Tensor | None = None,
 ) -> Nearest:
     """The state after N more candidates.
 
@@ -37,50 +46,63 @@ def add_candidates(
       distances: float32 [B, N].
       first_row: row of the first of them; the others follow.
       k: number of candidates kept. Of equal distances the lower row comes first.
+      watched: float32 [B, W]; candidates at an equal distance come before it.
     """
     # Infinity if there is no candidate yet.
-    before, of_block = (
+    smallest_before, of_block = (
         tf.reduce_min(known, axis=1, keepdims=True) for known in (found.distances, distances)
     )
-    smallest = tf.minimum(before, of_block)
-    total = found.total * tf.exp((smallest - before) / temperature)
+    smallest = tf.minimum(smallest_before, of_block)
+    total = found.total * tf.exp((smallest - smallest_before) / temperature)
     total += tf.reduce_sum(tf.exp((smallest - distances) / temperature), axis=1, keepdims=True)
     block = tf.math.top_k(-distances, tf.minimum(k, tf.shape(distances)[1]))
     values = tf.concat([-found.distances, block.values], axis=1)
     rows = tf.concat([found.rows, first_row + block.indices], axis=1)
     best = tf.math.top_k(values, tf.minimum(k, tf.shape(values)[1]))
-    return Nearest(-best.values, tf.gather(rows, best.indices, batch_dims=1), total)
+    before = found.before
+    if watched is not None:
+        before = tf.cond(
+            tf.size(watched) > 0,
+            lambda: before + tf.searchsorted(tf.sort(distances), watched, side="right"),
+            lambda: before,
+        )
+    return Nearest(-best.values, tf.gather(rows, best.indices, batch_dims=1), total, before)
 
 
 def nearest_in_blocks(
     queries: tf.Tensor,
-    candidates: int,
+    candidates: tf.Tensor | int,
     block: int,
     distances_to: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
-    k: int,
+    k: tf.Tensor | int,
     temperature: float,
+    watched: tf.Tensor | None = None,
 ) -> Nearest:
     """The k nearest of `candidates`, computed `block` at a time.
 
     Args:
       queries: float32 [B, E].
       distances_to: (first, end) -> float32 [B, end - first], the distances to those candidates.
+      watched: float32 [B, W], distances whose place among the candidates is counted.
     """
-    found = no_candidates(queries)
-    if candidates <= block:
-        return add_candidates(found, distances_to(0, candidates), 0, k, temperature)
+    found = no_candidates(queries, watched)
+    if isinstance(candidates, int) and candidates <= block:
+        return add_candidates(found, distances_to(0, candidates), 0, k, temperature, watched)
 
     def look_at_block(first: tf.Tensor, *found: tf.Tensor) -> tuple[tf.Tensor, ...]:
         end = tf.minimum(first + block, candidates)
         distances = distances_to(first, end)
-        return end, *add_candidates(Nearest(*found), distances, first, k, temperature)
+        return end, *add_candidates(Nearest(*found), distances, first, k, temperature, watched)
 
     unknown = tf.TensorShape([None, None])
     _, *found = tf.while_loop(
         lambda first, *_: first < candidates,
         look_at_block,
         (tf.constant(0), *found),
-        shape_invariants=(tf.TensorShape([]), unknown, unknown, tf.TensorShape([None, 1])),
+        shape_invariants=(
+            *(tf.TensorShape([]), unknown, unknown, tf.TensorShape([None, 1])),
+            found[-1].shape,
+        ),
         parallel_iterations=1,  # otherwise several blocks would be in memory at once
     )
     return Nearest(*found)

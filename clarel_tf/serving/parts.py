@@ -1,6 +1,6 @@
 """Converts the inputs of a request, and cuts large requests into parts."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 
 import numpy as np
 
@@ -11,7 +11,9 @@ PlainInputs = Mapping[str, np.ndarray | list[str]]  # as returned by `as_inputs`
 
 MAX_REQUEST_BYTES = 2_000_000  # half of the default limit of a gRPC server
 # Inputs with a row for each image or sentence; all others belong to the whole request.
-ROW_INPUTS = ("image_features", "alpha", "text")
+ROW_INPUTS = ("image_features", "alpha", "k", "text")
+# Of these, an option that is left out has no values at all.
+_OPTIONS = ("alpha", "k")
 _TEXT_EXTRA = 8  # overhead of a text, in bytes
 
 
@@ -57,7 +59,7 @@ def as_inputs(inputs: Inputs) -> dict[str, np.ndarray | list[str]]:
 
 def row_count(inputs: Inputs) -> int | None:
     """The number of rows of a request; None if no input has rows."""
-    lengths = {len(value) for name, value in inputs.items() if name in ROW_INPUTS}
+    lengths = {len(value) for name, value in inputs.items() if _has_rows(name, value)}
     if len(lengths) > 1:
         raise ClarelError(f"inputs of different length: {sorted(lengths)}")
     return lengths.pop() if lengths else None
@@ -76,11 +78,11 @@ def part_ends(inputs: PlainInputs, max_rows: int, number_bytes: int) -> Iterator
     fixed = sum(
         _row_bytes(value, number_bytes).sum()
         for name, value in inputs.items()
-        if name not in ROW_INPUTS
+        if not _has_rows(name, value)
     )
     most = max(MAX_REQUEST_BYTES - fixed, MAX_REQUEST_BYTES // 2)
     costs = sum(
-        _row_bytes(value, number_bytes) for name, value in inputs.items() if name in ROW_INPUTS
+        _row_bytes(value, number_bytes) for name, value in inputs.items() if _has_rows(name, value)
     )
     start, held = 0, 0
     for row, cost in enumerate(np.atleast_1d(costs).tolist()):
@@ -101,5 +103,10 @@ def _row_bytes(value: np.ndarray | list[str], number_bytes: int) -> np.ndarray:
 def part_of(inputs: Inputs, start: int, stop: int) -> Inputs:
     """Rows `start` to `stop`, with the inputs of the whole request."""
     return {
-        name: value[start:stop] if name in ROW_INPUTS else value for name, value in inputs.items()
+        name: value[start:stop] if _has_rows(name, value) else value
+        for name, value in inputs.items()
     }
+
+
+def _has_rows(name: str, value: Sized) -> bool:
+    return name in ROW_INPUTS and not (name in _OPTIONS and not len(value))

@@ -11,14 +11,18 @@ from clarel_tf.decision.rule import DecisionRule, Images, rescaled
 from clarel_tf.decision.selected import Selected
 from clarel_tf.models.distances import pairwise_distances
 from clarel_tf.models.embedder import Embedder
+from clarel_tf.serving.described import Described, describe
 from clarel_tf.serving.nearest import Nearest, add_candidates, nearest_in_blocks, no_candidates
+from clarel_tf.serving.refusals import of_width, refuse_unless
+from clarel_tf.serving.stored_names import Relations, StoredNames
 
 Answer = dict[str, tf.Tensor]
 
 
 def embed_images(model: Embedder, image_features: tf.Tensor) -> tf.Tensor:
     """Image features, float32 [B, D] -> float32 [B, E]; NaN and infinity are refused."""
-    checked = tf.debugging.check_numerics(image_features, "image_features must be finite")
+    features = of_width(image_features, model.feature_size)
+    checked = tf.debugging.check_numerics(features, "image_features must be finite")
     return _with_finite_length(model.image_tower(checked), "image_features are too large")
 
 
@@ -51,6 +55,7 @@ class PrototypeClassifier:
         rule: DecisionRule = DecisionRule(),
         k: int = 5,
         block: int = 8_192,
+        counts: np.ndarray | None = None,
     ):
         """Takes the stored classes and the decision rule.
 
@@ -59,14 +64,23 @@ class PrototypeClassifier:
           is_seen: bool [C].
           k: classes in an answer.
           block: classes processed together; a larger block takes more memory.
+          counts: int [C], captions behind each prototype; 1 by default.
         """
         self._model, self._selected, self._k, self._block = model, selected, k, block
         # Of equally near classes the first one wins, so seen classes come first.
         order = np.argsort(~is_seen, kind="stable")
         self._rule = rule.as_variables()
         self._classes = rule.describe(prototypes[order], is_seen[order]).as_variables()
-        names = [class_names[row] for row in order]
-        self._class_names = tf.Variable(names, trainable=False, name="class_names")
+        counts = np.ones(len(order)) if counts is None else counts
+        self._names = StoredNames([class_names[row] for row in order])
+        self._class_names = self._names.names
+        self._counts = tf.Variable(counts[order].astype(np.float32), trainable=False)
+        self._columns = tf.Variable(order.astype(np.int32), trainable=False)
+        # One graph for all signatures that read sentences: tracing a text tower takes time.
+        texts = tf.TensorSpec([None], tf.string)
+        self._described = tf.function(
+            lambda *texts: describe(model, *texts), [texts, texts], autograph=False
+        )
 
     def classify(self, image_features: tf.Tensor) -> Answer:
         """The k nearest stored classes of each of B images."""
@@ -88,14 +102,106 @@ class PrototypeClassifier:
           sentences: string [S].
           class_names: string [S], the new class that each sentence describes.
         """
-        images = embed_images(self._model, image_features)
-        alpha = tf.fill([tf.shape(images)[0]], self._selected.alpha)
-        names, means, counts = self._means_of(sentences, class_names)
-        looked_at = self._rule.look_at(images)
-        found = self._among_stored(looked_at, alpha)
-        distances = self._rule.distances(looked_at, self._rule.describe_new(means, counts))
+        images = self._rule.look_at(embed_images(self._model, image_features))
+        alpha = tf.fill([tf.shape(image_features)[0]], self._selected.alpha)
+        new = self._described(sentences, class_names)
+        found = self._among_stored(images, alpha)
+        distances = self._rule.distances(images, self._rule.describe_new(new.means, new.counts))
         found = self._add(found, distances, tf.size(self._class_names))
-        return self._answer(found, tf.concat([self._class_names, names], axis=0))
+        return self._answer(found, tf.concat([self._class_names, new.names], axis=0))
+
+    def classify_with_options(
+        self,
+        image_features: tf.Tensor,
+        alpha: tf.Tensor,
+        k: tf.Tensor,
+        among: tf.Tensor,
+        sentences: tf.Tensor,
+        class_names: tf.Tensor,
+        replaces: tf.Tensor,
+        extends: tf.Tensor,
+    ) -> Answer:
+        """The nearest classes, with every option; one that is empty is left out.
+
+        Args:
+          image_features: float32 [B, D].
+          alpha: float32 [B] or [0], instead of the stored one.
+          k: int32 [B] or [0]; the answer has as many classes as the largest of them says.
+          among: string [M], the stored classes on offer.
+          sentences: string [S].
+          class_names: string [S], the class of the request that each sentence describes. These
+            classes are on offer besides those of `among`.
+          replaces: those that take the place of the stored class with the same name.
+          extends: those whose sentences are added to the captions of that stored class.
+
+        Returns:
+          An answer, and for each of the N classes of the request, in the order of their first
+          sentences, new_class_name, new_class_rank (1 is the nearest of all classes on offer),
+          new_class_distance, new_class_probability and new_class_known_words (the share of its
+          words that the model knows), [B, N].
+        """
+        images = self._rule.look_at(embed_images(self._model, image_features))
+        count = tf.shape(image_features)[0]
+        alpha = _or_default(alpha, self._selected.alpha, count, "alpha")
+        k = _or_default(k, self._k, count, "k")
+        with tf.control_dependencies([refuse_unless(tf.reduce_all(k > 0), "k must be at least 1")]):
+            k = tf.reduce_max(tf.concat([k, [1]], axis=0))
+        new = self._described(sentences, class_names)
+        relations = self._names.relations(new.names, replaces, extends)
+        distances = tf.cond(
+            tf.size(new.names) > 0,
+            lambda: self._distances_to(new, relations, images, alpha),
+            lambda: tf.zeros([count, 0]),
+        )
+        found = self._among_stored(images, alpha, k, self._offered(among, relations), distances)
+        before = found.before
+        found = self._add(found, distances, tf.size(self._class_names), k)
+        answer = self._answer(found, tf.concat([self._class_names, new.names], axis=0))
+        # Of equally near ones the class that was mentioned first.
+        place = tf.argsort(tf.argsort(distances, axis=1, stable=True), axis=1)
+        shape = tf.shape(distances)
+        return answer | {
+            "new_class_name": tf.broadcast_to(new.names, shape),
+            "new_class_rank": before + place + 1,
+            "new_class_distance": distances,
+            "new_class_probability": self._probability(found, distances),
+            "new_class_known_words": tf.broadcast_to(new.known, shape),
+        }
+
+    def _distances_to(
+        self, new: Described, relations: Relations, images: Images, alpha: tf.Tensor
+    ) -> tf.Tensor:
+        """d_alpha of B images to N classes of the request, float32 [B, N]."""
+        is_replaced = relations.replaced >= 0
+        columns = tf.gather(self._columns, tf.maximum(relations.replaced, 0))
+        replaced = tf.where(is_replaced, columns, -1)
+        described = self._rule.describe_new(new.means, new.counts, replaced)
+        distances = self._rule.distances(images, described)
+        # An extended class is the stored class with another prototype.
+        rows = tf.maximum(relations.extended, 0)
+        classes = self._classes.read().select(rows)
+        before, added = tf.gather(self._counts, rows), tf.cast(new.counts, tf.float32)
+        share = (added / (before + added))[:, tf.newaxis]
+        prototypes = (1.0 - share) * classes.prototypes + share * new.means
+        moved = self._rule.move(classes, prototypes)
+        extended = rescaled(
+            self._rule.distances(images, moved), moved.is_seen, alpha[:, tf.newaxis]
+        )
+        distances = tf.where(relations.extended >= 0, extended, distances)
+        return tf.debugging.check_numerics(distances, "a distance is not a finite number")
+
+    def _offered(self, among: tf.Tensor, relations: Relations) -> tf.Tensor:
+        """The rows of the stored classes on offer, in their order, int32 [n]."""
+        count = self._class_names.shape[0]
+        rows = self._names.rows(among, "among")
+        gone = tf.concat([relations.replaced, relations.extended], axis=0)
+        gone = tf.boolean_mask(gone, gone >= 0)
+        is_gone, is_among = (
+            tf.math.unsorted_segment_sum(tf.ones_like(some), some, count) > 0
+            for some in (gone, rows)
+        )
+        is_offered = (is_among | tf.equal(tf.size(among), 0)) & ~is_gone
+        return tf.cast(tf.where(is_offered)[:, 0], tf.int32)
 
     def embed_prototypes(self, sentences: tf.Tensor, class_names: tf.Tensor) -> Answer:
         """The prototypes of the classes that S sentences describe, in the order of first mention.
@@ -106,21 +212,8 @@ class PrototypeClassifier:
         Returns:
           class_name: string [N]; prototype: float32 [N, E].
         """
-        names, means, _ = self._means_of(sentences, class_names)
-        return {"class_name": names, "prototype": means}
-
-    def _means_of(
-        self, sentences: tf.Tensor, class_names: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """(names, string [N]; means, float32 [N, E]; sentences in each, int32 [N])."""
-        check = tf.debugging.assert_equal(
-            tf.size(sentences), tf.size(class_names), "one class name is needed for each sentence"
-        )
-        with tf.control_dependencies([check]):  # checked first, for a clear message
-            class_names = tf.identity(class_names)
-        names, rows, counts = tf.unique_with_counts(class_names)
-        embedded = embed_texts(self._model, sentences)
-        return names, tf.math.unsorted_segment_mean(embedded, rows, tf.size(names)), counts
+        new = self._described(sentences, class_names)
+        return {"class_name": new.names, "prototype": new.means}
 
     def classify_with_prototypes(
         self, image_features: tf.Tensor, prototypes: tf.Tensor, class_names: tf.Tensor
@@ -137,25 +230,63 @@ class PrototypeClassifier:
         found = self._add(no_candidates(images.embeddings), distances, 0)
         return self._answer(found, class_names)
 
-    def _among_stored(self, images: Images, alpha: tf.Tensor) -> Nearest:
-        """The stored classes by d_alpha, for B images; alpha: float32 [B]."""
-        alpha = tf.debugging.check_numerics(alpha, "alpha must be finite")[:, tf.newaxis]
+    def _among_stored(
+        self,
+        images: Images,
+        alpha: tf.Tensor,
+        k: tf.Tensor | int | None = None,
+        offered: tf.Tensor | None = None,
+        watched: tf.Tensor | None = None,
+    ) -> Nearest:
+        """The stored classes by d_alpha, for B images.
+
+        Args:
+          alpha: float32 [B].
+          offered: int32 [n], rows of the classes on offer; all by default.
+          watched: see `nearest_in_blocks`.
+        """
+        is_valid = tf.reduce_all(tf.math.is_finite(alpha) & (alpha > -1.0))
         # At -1 all seen classes are at distance 0, and below it the farthest is the nearest.
-        tf.debugging.assert_greater(alpha, -1.0, "alpha must be above -1")
+        checks = [
+            refuse_unless(is_valid, "alpha must be a finite number above -1"),
+            refuse_unless(
+                tf.equal(tf.size(alpha), tf.shape(images.embeddings)[0]),
+                "one alpha is needed for each image",
+            ),
+        ]
+        with tf.control_dependencies(checks):
+            alpha = tf.identity(alpha)[:, tf.newaxis]
         classes = self._classes.read()
 
         def distances_to(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
-            part = classes.part(first, end)
+            if offered is None:
+                part = classes.part(first, end)
+            else:
+                part = classes.select(offered[first:end])
             return rescaled(self._rule.distances(images, part), part.is_seen, alpha)
 
-        count = self._class_names.shape[0]
-        temperature = self._selected.temperature
-        return nearest_in_blocks(
-            images.embeddings, count, self._block, distances_to, self._k, temperature
+        found = nearest_in_blocks(
+            images.embeddings,
+            self._class_names.shape[0] if offered is None else tf.size(offered),
+            self._block,
+            distances_to,
+            self._k if k is None else k,
+            self._selected.temperature,
+            watched,
         )
+        if offered is None:
+            return found
+        return found._replace(rows=tf.gather(offered, found.rows))
 
-    def _add(self, found: Nearest, distances: tf.Tensor, first_row: tf.Tensor | int) -> Nearest:
-        return add_candidates(found, distances, first_row, self._k, self._selected.temperature)
+    def _add(
+        self,
+        found: Nearest,
+        distances: tf.Tensor,
+        first_row: tf.Tensor | int,
+        k: tf.Tensor | int | None = None,
+    ) -> Nearest:
+        k = self._k if k is None else k
+        return add_candidates(found, distances, first_row, k, self._selected.temperature)
 
     def _answer(self, found: Nearest, class_names: tf.Tensor) -> Answer:
         """The answer of a search among N classes with these names, string [N].
@@ -167,14 +298,30 @@ class PrototypeClassifier:
         distances = tf.debugging.check_numerics(
             found.distances, "a distance is not a finite number: features or alpha are too large"
         )
-        logits = (distances[:, :1] - distances) / self._selected.temperature
         near_enough = distances[:, :1] <= self._selected.none_of_these.distance
         return {
             "class_name": tf.gather(class_names, found.rows),
             "distance": distances,
-            "probability": tf.exp(logits) / found.total,
+            "probability": self._probability(found, distances),
             "accepted": tf.reduce_any(near_enough, axis=1),
         }
+
+    def _probability(self, found: Nearest, distances: tf.Tensor) -> tf.Tensor:
+        """The probabilities of classes on offer at these distances, float32 [B, N]."""
+        logits = (found.distances[:, :1] - distances) / self._selected.temperature
+        return tf.exp(logits) / found.total
+
+
+def _or_default(value: tf.Tensor, default: float, count: tf.Tensor, name: str) -> tf.Tensor:
+    """An option with a value for each of `count` images, or with none: then the default, [B]."""
+    chosen = tf.cond(
+        tf.equal(tf.size(value), 0),
+        lambda: tf.fill([count], tf.cast(default, value.dtype)),
+        lambda: value,
+    )
+    message = f"one {name} is needed for each image, or none at all"
+    with tf.control_dependencies([refuse_unless(tf.equal(tf.size(chosen), count), message)]):
+        return tf.identity(chosen)
 
 
 class Gallery:

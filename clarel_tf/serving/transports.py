@@ -26,6 +26,7 @@ from clarel_tf.serving.calls import (
 )
 from clarel_tf.serving.http_exchange import HttpAnswer, HttpExchange
 from clarel_tf.serving.parts import Inputs
+from clarel_tf.serving.refusals import plain_refusal
 from clarel_tf.storage import files
 
 _LONGEST_MESSAGE = 2_000  # characters of a server's message
@@ -79,7 +80,7 @@ def _check_status(answer: HttpAnswer) -> None:
     """Raises the ServingError for an HTTP status other than 200."""
     if answer.status == 200:
         return
-    message = f"{answer.status} {_message_of(answer)}"[:_LONGEST_MESSAGE]
+    message = f"{answer.status} {plain_refusal(_message_of(answer))}"[:_LONGEST_MESSAGE]
     if 300 <= answer.status < 400:
         target = printable(answer.location or "an unknown place")[:200]
         raise ServingError(
@@ -151,7 +152,8 @@ class GrpcTransport:
                 grpc.StatusCode.UNAVAILABLE: Unavailable,
                 grpc.StatusCode.RESOURCE_EXHAUSTED: TooLarge,
             }.get(code, ServingError)
-            raise kind(f"{code.name}: {error.details()}"[:_LONGEST_MESSAGE]) from error
+            details = plain_refusal(str(error.details()))
+            raise kind(f"{code.name}: {details}"[:_LONGEST_MESSAGE]) from error
 
 
 def _request(model: str, signature: str, inputs: Inputs) -> predict_pb2.PredictRequest:

@@ -13,6 +13,8 @@ from clarel_tf.storage import checksums, ownership
 MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
 # The signature of an embedder that returns the id of its export.
 EMBED_WITH_ID = "embed_with_id"
+# The signature of the classifier that takes every option of a request.
+CLASSIFY_WITH_OPTIONS = "classify_with_options"
 _OWN_NAMES = re.compile(
     rf"{'|'.join(MODELS)}|models\.config|SERVING\.md|checksums\.json|\.lock|\.staging|"
     r"\.clarel_tf\.json"

@@ -120,5 +120,9 @@ class _Service(prediction_service_pb2_grpc.PredictionServiceServicer):
 
 def _plain(value: np.ndarray) -> list:
     if value.dtype == object:
-        return np.vectorize(bytes.decode, otypes=[object])(value).tolist() if value.size else []
+        return (
+            np.vectorize(bytes.decode, otypes=[object])(value).tolist()
+            if value.size
+            else value.tolist()
+        )
     return value.tolist()

@@ -158,3 +158,15 @@ def test_convolutions_start_with_the_variance_of_the_authors():
 
 
 _TOWER = make_tower()
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_words_are_known_by_their_id_and_frozen_ones_by_their_vector(frozen):
+    tower = make_tower(frozen_words=frozen)
+    vectors = np.ones((VOCABULARY, 12), np.float32)
+    vectors[7] = 0.0  # the vector file had none for w7
+    tower.set_word_vectors(vectors)
+    token_ids = tower.tokenize(tf.constant(["w1 w7 zebra w7 w2", "", "zebra w3"]))
+    known = [[True, not frozen, False, not frozen, True], [False], [False, True]]
+    expected = [[*row, *[False] * (LIMIT - len(row))] for row in known]
+    np.testing.assert_array_equal(tower.knows(token_ids), expected)

@@ -1,12 +1,9 @@
 """Exports as the model server would load them: in C++, in a process without TensorFlow's Python."""
 
-import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,10 +24,10 @@ from clarel_tf.reporting.results_table import results_table
 from clarel_tf.serving.export import write_saved_model
 from clarel_tf.serving.signatures import PrototypeClassifier
 from clarel_tf.storage.files import read_json
+from tests.helpers.cpp_calls import ask_cpp, signatures
 from tests.helpers.independent_check import measure
 from tests.helpers.programs import ROOT, call_program, run_program
 
-LIBRARY = Path(tf.sysconfig.get_lib())
 MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
 SENTENCES = ["a small bird with a red crown", "", "zzz unknown", "blue, back!", "a " * 100_000]
 
@@ -55,42 +52,6 @@ def exported(tmp_path_factory, demo_run, demo_data_dir):
         class_names(builder),
         RunFolder(folder / "run").read_results(),
     )
-
-
-def signatures(path: Path) -> dict:
-    """The SignatureDefs of a SavedModel."""
-    message = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
-    return dict(message.meta_graphs[0].signature_def)
-
-
-def ask_cpp(path: Path, tmp_path: Path, calls: list[tuple[str, dict]]) -> list[dict]:
-    """Answers of the C++ loader to (signature, inputs by name); strings go as hexadecimal bytes."""
-    known, requests = signatures(path), []
-    for number, (name, inputs) in enumerate(calls):
-        feeds = {}
-        for key, value in inputs.items():
-            tensor = known[name].inputs[key].name
-            if isinstance(value, list):
-                feeds[tensor] = [(v if isinstance(v, bytes) else v.encode()).hex() for v in value]
-            else:
-                np.save(tmp_path / f"{number}_{key}.npy", value)
-                feeds[tensor] = str(tmp_path / f"{number}_{key}.npy")
-        fetches = {key: info.name for key, info in known[name].outputs.items()}
-        requests.append({"feeds": feeds, "fetches": fetches})
-    (tmp_path / "request.json").write_text(json.dumps({"path": str(path), "calls": requests}))
-    done = subprocess.run(
-        [
-            sys.executable,
-            str(ROOT / "tests/helpers/cpp_loader.py"),
-            str(LIBRARY),
-            str(tmp_path / "request.json"),
-        ],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
 
 
 def test_embedders_equal_keras_for_every_batch(exported, tmp_path):
@@ -188,6 +149,76 @@ def taken_off(said, images: np.ndarray, prototypes: np.ndarray, excess=0.0) -> n
     return fields["weight"] * (scores - halves)
 
 
+def discriminants(exported):
+    _, model, splits, _, results = exported
+    seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
+    return embed_queries(model, seen, unseen, [support], results.rule).rule.discriminants
+
+
+def new_class_distances(exported, images, means, counts, replaced=-1) -> np.ndarray:
+    """Distances to classes of a request, [N, E] and [C, E] -> [N, C], spelled out.
+
+    They are less by what the mean of few sentences is off by, as far as they say something, and by
+    what the discriminants say, and more by the offset that the reference images ask for.
+    """
+    folder, model, splits, _, results = exported
+    kept, said = np.load(folder / "run/classes.npz"), discriminants(exported)
+    scatter = caption_scatter_by_loop(model, splits)
+    squares = np.square(means - kept["description_center"]).sum(axis=1)
+    says = np.minimum(1.0, squares / (kept["description_typical"] + scatter / counts))
+    excess = says * scatter / counts
+
+    def without_offset(embedded):
+        plain = pairwise_distances_numpy(embedded, means)
+        plain = np.sqrt(np.maximum(plain**2 - excess, 1e-12))
+        return plain - taken_off(said, embedded, means, excess)
+
+    references = kept["description_references"]
+    is_gone = kept["description_rival_columns"] == replaced
+    rivals = kept["description_rival_nearest"]
+    rivals = np.where(is_gone, kept["description_rival_second"], rivals)
+    gains = -np.sort(-(rivals[:, np.newaxis] - without_offset(references)), axis=0)
+    place = np.clip(says**2 * results.descriptions.share * len(references) - 0.5, 0, None)
+    low, column = place.astype(int), np.arange(len(means))
+    offset = gains[low, column] + (place - low) * (gains[low + 1, column] - gains[low, column])
+    return without_offset(images) + np.maximum(offset, 0.0)
+
+
+def test_classes_that_replace_or_extend_stored_ones_by_hand(exported, tmp_path):
+    folder, model, splits, _, results = exported
+    features = splits["test_unseen"].image_features[:7]
+    images, sentences = model.embed_images(features), ["a red bird", "a tiny crimson animal"]
+    kept, embedded = np.load(folder / "run/classes.npz"), model.embed_texts(sentences)
+    # A class that is often the nearest rival, or its absence would change nothing.
+    gone = int(np.bincount(kept["description_rival_columns"]).argmax())
+    seen, unseen = np.flatnonzero(kept["is_seen"])[3], np.flatnonzero(~kept["is_seen"])[2]
+    calls = []
+    for row, option in ((gone, "replaces"), (seen, "extends"), (unseen, "extends")):
+        inputs = {"image_features": features, "alpha": np.zeros(0, "f4"), "k": np.zeros(0, "i4")}
+        inputs |= {"among": [], "replaces": [], "extends": [], option: [str(kept["names"][row])]}
+        inputs |= {"sentences": sentences, "class_names": [str(kept["names"][row])] * 2}
+        calls.append(("classify_with_options", inputs))
+    answers = ask_cpp(folder / "models/prototype_classifier/1", tmp_path, calls)
+    found = [np.array(answer["new_class_distance"])[:, 0] for answer in answers]
+    mean, said = embedded.mean(axis=0, keepdims=True), discriminants(exported)
+    expected = new_class_distances(exported, images, mean, np.array([2]), gone)[:, 0]
+    np.testing.assert_allclose(found[0], expected, rtol=1e-3)
+    logits = np.asarray(model.image_classifier(images))
+    log_shares = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    for row, distances in ((seen, found[1]), (unseen, found[2])):
+        total = kept["sums"][row] + embedded.sum(axis=0)
+        prototype = (total / (kept["counts"][row] + 2)).astype("f4")[np.newaxis]
+        expected = pairwise_distances_numpy(images, prototype) - taken_off(said, images, prototype)
+        if row == seen:
+            expected[:, 0] -= 0.5 * log_shares[:, np.count_nonzero(kept["is_seen"][:row])]
+            expected *= 1 + results.alpha
+        np.testing.assert_allclose(distances, expected[:, 0], rtol=1e-3)
+    words = " ".join(sentences).split()
+    share = sum(word in set(model.text_tower.vocabulary) for word in words) / len(words)
+    for answer in answers:
+        assert answer["new_class_known_words"][0] == pytest.approx([share])
+
+
 def test_alpha_new_classes_and_prototypes_with_the_request(exported, tmp_path):
     folder, model, splits, _, results = exported
     features = splits["test_unseen"].image_features[:7]
@@ -216,33 +247,8 @@ def test_alpha_new_classes_and_prototypes_with_the_request(exported, tmp_path):
     expected = np.stack([embedded[:2].mean(axis=0), embedded[2]])
     assert prototypes["class_name"] == ["cardinal", "jay"]
     np.testing.assert_allclose(prototypes["prototype"], expected, atol=1e-5)
-    # A new class stands among the stored ones where its distance puts it, less what the mean of
-    # two sentences, or a single one, is off by as far as they say something, less what the
-    # discriminants say for it, and with the offset that the reference images ask for.
     images = model.embed_images(features)
-    distances = pairwise_distances_numpy(images, expected)
-    scatter = caption_scatter_by_loop(model, splits)
-    kept = np.load(folder / "run/classes.npz")
-    squares = np.square(expected - kept["description_center"]).sum(axis=1)
-    says = np.minimum(1.0, squares / (kept["description_typical"] + scatter / np.array([2, 1])))
-    excess = says * scatter / np.array([2, 1])
-    seen, new_kinds, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
-    queries = embed_queries(model, seen, new_kinds, [support], results.rule)
-    said = queries.rule.discriminants
-
-    def without_offset(embedded):
-        plain = pairwise_distances_numpy(embedded, expected)
-        plain = np.sqrt(np.maximum(plain**2 - excess, 1e-12))
-        return plain - taken_off(said, embedded, expected, excess)
-
-    references = kept["description_references"]
-    gains = kept["description_rival_nearest"][:, np.newaxis] - without_offset(references)
-    gains = -np.sort(-gains, axis=0)
-    place = np.clip(says**2 * results.descriptions.share * len(references) - 0.5, 0, None)
-    low = place.astype(int)
-    column = np.arange(2)
-    offset = gains[low, column] + (place - low) * (gains[low + 1, column] - gains[low, column])
-    corrected = without_offset(images) + np.maximum(offset, 0.0)
+    corrected = new_class_distances(exported, images, expected, np.array([2, 1]))
     for row in range(7):
         merged = sorted(
             [
@@ -266,7 +272,8 @@ def test_alpha_new_classes_and_prototypes_with_the_request(exported, tmp_path):
             )
         ],
     )
-    distances -= taken_off(said, images, expected)
+    distances = pairwise_distances_numpy(images, expected)
+    distances -= taken_off(discriminants(exported), images, expected)
     np.testing.assert_allclose(alone["distance"], np.sort(distances, axis=1), atol=1e-3)
     np.testing.assert_allclose(np.sum(alone["probability"], axis=1), 1.0, atol=1e-5)
 
@@ -336,7 +343,7 @@ def test_bad_requests_get_an_error_and_the_next_one_an_answer(exported, tmp_path
     ]
     answers = ask_cpp(folder / "models/prototype_classifier/1", tmp_path, calls)
     assert "image_features must be finite" in answers[0]["error"]
-    assert "error" in answers[1]
+    assert "image_features have 127 numbers for each image" in answers[1]["error"]
     assert "one class name is needed for each sentence" in answers[2]["error"]
     assert len(answers[3]["class_name"]) == 2
 
@@ -370,6 +377,7 @@ def test_signatures_operations_and_sizes(exported):
     assert [d.size for d in image.outputs["embedding"].tensor_shape.dim] == [-1, 16]
     assert set(signatures(folder / "models/prototype_classifier/1")) >= {
         *("serving_default", "classify_with_alpha", "classify_with_new_classes"),
+        "classify_with_options",
         *("embed_prototypes", "classify_with_prototypes", "retrieve_captions", "retrieve_images"),
     }
     for name in MODELS:

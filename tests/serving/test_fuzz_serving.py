@@ -68,6 +68,19 @@ def any_matrix(chance: random.Random, good: np.ndarray) -> np.ndarray:
     return matrix[:, :, np.newaxis] if kind == 2 else matrix
 
 
+def any_options(chance: random.Random, count: int, names: list[str]) -> dict:
+    """Options that fit `count` images, or do not."""
+    rows = chance.choice((0, count, count, 1))
+    some = [*names, *names, "kind 1", "KIND 1", "\\E", "x" * 1000, "\x00"]
+    return {
+        "alpha": np.full(rows, chance.choice((0.0, 0.5, -0.5, -1.0, np.nan)), np.float32),
+        "k": np.full(chance.choice((0, rows)), chance.choice((1, 2, 9, 2**31 - 1, 0)), np.int32),
+        "among": chance.choices(["kind 1", "kind 2", "kind 7"], k=chance.choice((0, 0, 1, 3))),
+        "replaces": chance.choices(some, k=chance.choice((0, 0, 1, 2))),
+        "extends": chance.choices(some, k=chance.choice((0, 0, 0, 1))),
+    }
+
+
 @pytest.mark.parametrize("effort", EFFORTS)
 def test_any_request_gets_a_right_answer_or_a_refusal(exported, effort):
     client, _, good = exported
@@ -81,13 +94,16 @@ def test_any_request_gets_a_right_answer_or_a_refusal(exported, effort):
             [
                 *("serving_default", "classify_with_alpha", "classify_with_new_classes"),
                 *("classify_with_prototypes", "embed_prototypes", "nonsense"),
+                *("classify_with_options",) * 2,
             ]
         )
+        if signature == "classify_with_options":
+            inputs |= any_options(chance, len(features), names)
         if signature == "classify_with_alpha":
             count = chance.choice((len(features), len(features), 1, 0))
             values = chance.choice((0.0, 0.5, -0.5, -1.0, -7.0, 1e38, np.nan, np.inf))
             inputs["alpha"] = np.full(count, values, np.float32)
-        elif signature == "classify_with_new_classes":
+        elif signature in ("classify_with_new_classes", "classify_with_options"):
             inputs["sentences"] = ["a red bird"] * chance.choice((len(names), len(names), 1))
         elif signature == "classify_with_prototypes":
             inputs["prototypes"] = any_matrix(chance, prototypes)

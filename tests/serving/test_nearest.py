@@ -31,6 +31,25 @@ def test_blocks_find_what_sorting_everything_finds(queries, candidates, block, k
     np.testing.assert_allclose(found.total, total, rtol=1e-5)
 
 
+@settings(max_examples=20, deadline=None)
+@given(
+    candidates=st.integers(1, 25),
+    block=st.integers(1, 30),
+    watched=st.integers(0, 4),
+    seed=st.integers(0, 1000),
+)
+def test_the_places_of_watched_distances_are_counted(candidates, block, watched, seed):
+    rng = np.random.default_rng(seed)
+    distances = rng.integers(0, 6, (2, candidates)).astype("f4")
+    wanted = rng.integers(0, 6, (2, watched)).astype("f4")
+    found = nearest_in_blocks(
+        *(tf.zeros([2, 2]), tf.constant(candidates), block, lambda a, b: distances[:, a:b]),
+        *(3, 2.0, tf.constant(wanted)),
+    )
+    counted = [[sum(d <= value for d in distances[i]) for value in wanted[i]] for i in range(2)]
+    np.testing.assert_array_equal(found.before, np.reshape(counted, (2, watched)))
+
+
 def test_two_sources_of_candidates_are_one_list():
     found = add_candidates(no_candidates(tf.zeros([1, 2])), tf.constant([[3.0, 1.0]]), 0, 3, 1.0)
     found = add_candidates(found, tf.constant([[2.0, 9.0]]), 2, 3, 1.0)

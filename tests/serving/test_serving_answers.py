@@ -24,6 +24,72 @@ GOOD = {
     "accepted": [True, False],
 }
 TWO = np.zeros((2, 4), np.float32)
+# The new class "x" is the second of both images; "y" is not among the nearest of the first.
+NEW = {
+    "class_name": [["a", "x"], ["y", "x"]],
+    "distance": [[0.5, 1.5], [1.0, 2.0]],
+    "probability": [[0.75, 0.2], [0.5, 0.4995]],
+    "accepted": [True, False],
+    "new_class_name": [["x", "y"], ["x", "y"]],
+    "new_class_rank": [[2, 7], [2, 1]],
+    "new_class_distance": [[1.5, 3.0], [2.0, 1.0]],
+    "new_class_probability": [[0.2, 0.01], [0.4995, 0.5]],
+    "new_class_known_words": [[1.0, 0.5], [1.0, 0.5]],
+}
+MINE = {
+    "class_name": [["a", "mine"]] * 2,
+    **{name: NEW[name] for name in ("distance", "probability", "accepted")},
+    "new_class_name": [["mine"]] * 2,
+    "new_class_rank": [[2]] * 2,
+    "new_class_distance": [[1.5], [2.0]],
+    "new_class_probability": [[0.2], [0.4995]],
+    "new_class_known_words": [[1.0]] * 2,
+}
+# The same for what an answer says of new classes.
+BAD_NEW = {
+    "a NaN": ({"new_class_distance": [[1.5, float("nan")], [2, 1]]}, "NaN"),
+    "a rank of 0": ({"new_class_rank": [[2, 0], [2, 1]]}, "not a whole number from 1"),
+    "half a rank": ({"new_class_rank": [[2, 7.5], [2, 1]]}, "not a whole number from 1"),
+    "a rank twice": ({"new_class_rank": [[7, 7], [2, 1]]}, "do not fit their distances"),
+    "ranks turned round": ({"new_class_rank": [[7, 2], [2, 1]]}, "do not fit their distances"),
+    "a rank as text": ({"new_class_rank": [["2", "7"], ["2", "1"]]}, "must hold numbers"),
+    "a name as a number": ({"new_class_name": [[1, 2], [1, 2]]}, "must hold text"),
+    "a negative distance": ({"new_class_distance": [[1.5, -3], [2, 1]]}, "below 0"),
+    "a probability above 1": ({"new_class_probability": [[0.2, 2], [0.4, 0.5]]}, "between 0 and 1"),
+    "a negative share": ({"new_class_known_words": [[-1, 0], [1, 1]]}, "share of known words"),
+    "a share above 1": ({"new_class_known_words": [[1, 0], [1, 2]]}, "share of known words"),
+    "another distance": ({"new_class_distance": [[1.4, 3], [2, 1]]}, "do not fit the nearest"),
+    "another probability": (
+        {"new_class_probability": [[0.3, 0.01], [0.4995, 0.5]]},
+        "do not fit the nearest",
+    ),
+    "another name": ({"class_name": [["a", "b"], ["y", "x"]]}, "do not fit the nearest"),
+    "nearer than the nearest": (
+        {"new_class_distance": [[1.5, 3], [2, 1]], "distance": [[0.5, 3.5], [1, 2]]},
+        "do not fit|not among them",
+    ),
+    "left out of the nearest": (
+        {"new_class_rank": [[8, 7], [2, 1]], "new_class_distance": [[1.4, 1.3], [2, 1]]},
+        "nearer than the nearest classes, but not among them",
+    ),
+    "too few columns": ({"new_class_rank": [[2], [2]]}, "do not fit together"),
+    "too few rows": ({"new_class_rank": [[2, 7]]}, "not one row for each of the 2"),
+    "no columns": ({"new_class_rank": [[], []]}, "lacks new_class_rank"),
+    "a row for each class": ({"new_class_rank": [2, 7]}, "impossible shape"),
+    "a lack": ({"new_class_rank": None}, "lacks new_class_rank"),
+    "all lacking": ({name: None for name in NEW if name.startswith("new")}, "lacks new_class_name"),
+    "no new class": ({name: [[], []] for name in NEW if "new" in name}, "lacks new_class_name"),
+    "others": ({"new_class_name": [["y", "x"], ["y", "x"]]}, "do not fit the nearest|for other"),
+    "more than k": (
+        {
+            "class_name": [["a", "x", "b"], ["y", "x", "a"]],
+            "distance": [[0.5, 1.5, 1.6], [1.0, 2.0, 2.0]],
+            "probability": [[0.75, 0.2, 0], [0.5, 0.4995, 0]],
+        },
+        "the answer has 3 classes, but k is 2",
+    ),
+    "not on offer": ({"class_name": [["c", "x"], ["y", "x"]]}, "'c', which is not on offer"),
+}
 
 # Outputs that replace those of GOOD, and a part of the message; None takes an output away.
 BAD = {
@@ -78,6 +144,29 @@ def test_wrong_answers_by_rest(case):
         with pytest.raises(ServingError, match=message) as caught:
             connect(address).classify(TWO)
         assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
+
+
+def asked_for_new(address):
+    described = {"x": ["a bird"], "y": ["it", "is"]}
+    return connect(address).classify(TWO, new_classes=described, k=2, among=["a", "b"])
+
+
+@pytest.mark.filterwarnings("ignore:the model knows")
+@pytest.mark.parametrize("case", [None, *BAD_NEW])
+def test_what_answers_say_of_new_classes(case):
+    changes, message = BAD_NEW[case] if case else ({}, "")
+    outputs = {name: value for name, value in {**NEW, **changes}.items() if value is not None}
+    with (
+        answering(lambda request: response({"outputs": outputs})) as rest,
+        grpc_answering(lambda *_: as_proto(outputs)) as by_grpc,
+    ):
+        for address in (rest, by_grpc):
+            if case:
+                with pytest.raises(ServingError, match=message) as caught:
+                    asked_for_new(address)
+                assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
+            else:
+                assert asked_for_new(address)["new_class_rank"].tolist() == [[2, 7], [2, 1]]
 
 
 # gRPC has no way to say these.
@@ -210,16 +299,16 @@ def test_texts_may_be_bytes(kind):
     def rest(request):
         inputs = json.loads(request.body)["inputs"]
         seen.append({name: inputs[name] for name in inputs if name != "image_features"})
-        return response({"outputs": GOOD if "image_features" in inputs else [[1.0]] * 2})
+        return response({"outputs": MINE if "image_features" in inputs else [[1.0]] * 2})
 
     def by_grpc(request, context):
         inputs = {
-            name: [text.decode() for text in tf.make_ndarray(proto).tolist()]
+            name: [text.decode() for text in tf.make_ndarray(proto).tolist()]  # numbers: none
             for name, proto in request.inputs.items()
             if name != "image_features"
         }
         seen.append(inputs)
-        return as_proto(GOOD if "image_features" in request.inputs else {"embedding": [[1.0]] * 2})
+        return as_proto(MINE if "image_features" in request.inputs else {"embedding": [[1.0]] * 2})
 
     with answering(rest) as first, grpc_answering(by_grpc) as second:
         client = connect(first if kind == "rest" else second)
@@ -231,6 +320,7 @@ def test_texts_may_be_bytes(kind):
         assert seen.pop() == {
             "sentences": ["a bird", "it", "more"],
             "class_names": ["mine", "mine", "mine"],
+            **{name: [] for name in ("alpha", "k", "among", "replaces", "extends")},
         }
         for wrong in ([1], [None], [["a"]], 5, None, "a bird", b"a bird"):
             with pytest.raises(ClarelError, match="takes"):

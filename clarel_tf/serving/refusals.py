@@ -1,0 +1,64 @@
+"""Refusals: what an exported graph says about a request that it does not answer.
+
+The graph raises them as assertions, so that the request gets an error and the server continues.
+TensorFlow surrounds the text with names of operations; a client takes them off again.
+"""
+
+import re
+
+import tensorflow as tf
+
+_RAISED = re.compile(r"assertion failed: \[(.*?)\]\s*(\[\[|\(\d+\)|\n|$)", re.DOTALL)
+_NOT_FINITE = re.compile(r"([^{}\n]+) : Tensor had ([^\[\n]+) values")
+_ESCAPED = re.compile(rb"""\\([0-7]{3}|[nrt'"\\])""")
+_LONGEST_NAME = 80  # characters of a name in a message
+
+
+def refuse_unless(condition: tf.Tensor, message: str | tf.Tensor) -> tf.Operation:
+    """Refuses the request with `message` if the condition is false."""
+    return tf.Assert(condition, [message])
+
+
+def quoted(name: tf.Tensor) -> tf.Tensor:
+    """A name of a request as part of a message, string [] -> string []."""
+    text = tf.strings.unicode_transcode(name, "UTF-8", "UTF-8")  # or it could not be cut
+    return tf.strings.join(["'", tf.strings.substr(text, 0, _LONGEST_NAME, unit="UTF8_CHAR"), "'"])
+
+
+def plain_refusal(text: str) -> str:
+    """The message in TensorFlow's report of a refusal; any other text as it is."""
+    found = _RAISED.search(text)
+    if not found:
+        found = _NOT_FINITE.search(text)
+        return f"{found[1].strip()} (there is {found[2]})" if found else text
+    plain = _ESCAPED.sub(_unescaped, found[1].encode("utf-8", "replace"))
+    return plain.decode("utf-8", "replace")
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    """A character that TensorFlow has written as an escape sequence."""
+    code = match[1]
+    if code.isdigit():
+        return bytes([int(code, 8) & 255])
+    return b" " if code in b"nrt" else code
+
+
+def of_width(image_features: tf.Tensor, width: int) -> tf.Tensor:
+    """Image features, float32 [B, D]; those of another width are refused by name."""
+    # The static shape says D already; checked against that, every request would pass.
+    given = tf.compat.v1.placeholder_with_default(image_features, [None, None])
+    found = tf.shape(given)[1]
+    message = tf.strings.join(wrong_width(tf.strings.as_string(found), width))
+    check = refuse_unless(tf.equal(found, width), message)
+    with tf.control_dependencies([check]):
+        return tf.ensure_shape(tf.identity(given), [None, width])
+
+
+def wrong_width(found: str | tf.Tensor, width: int) -> list[str | tf.Tensor]:
+    """The parts of the message for image features of another width."""
+    return [
+        "image_features have ",
+        found,
+        f" numbers for each image, but this model takes {width}; use the network that made the "
+        "features of the training data",
+    ]
