@@ -43,7 +43,14 @@ def _scores_table(title: str, scores: Results | ValidationScores, selected: Sele
     lines = [title, "", f"{'':28}{'u':>8}{'s':>8}{'H':>8}"]
     for name, gzsl in rows.items():
         lines.append(f"{name:28}{gzsl.u:8.1f}{gzsl.s:8.1f}{gzsl.h:8.1f}")
-    return "\n".join([*lines, "", zsl])
+    return "\n".join([*lines, "", *_interval_line(selected), zsl])
+
+
+def _interval_line(selected: Selected) -> list[str]:
+    if not selected.alpha_interval:  # of a run of an older version
+        return []
+    low, high = selected.alpha_interval
+    return [f"alpha: 95 % interval {low:.4g} to {high:.4g}, from resampled validation classes"]
 
 
 def evaluation_table(results: Results, measures: Measures) -> str:
