@@ -164,6 +164,7 @@ def queries_from(
     model: Embedder | None = None,
     settings: RuleSettings = RuleSettings(),
     stored: ClassStore | None = None,
+    needs_unseen: bool = True,
 ) -> EmbeddedQueries:
     """Puts embedded splits together.
 
@@ -172,10 +173,11 @@ def queries_from(
       settings: of the rule; discriminants are fitted to the support, which has to be the training
         split then.
       stored: prototypes and discriminants of an earlier evaluation of the same splits.
+      needs_unseen: False for a rule that is served and not evaluated.
     """
     prototypes = stored.prototypes if stored else make_prototypes([seen, unseen, *support])
     is_seen = ~np.isin(prototypes.classes, unseen.labels)
-    if is_seen.all() or not is_seen.any():
+    if needs_unseen and (is_seen.all() or not is_seen.any()):
         kind = "seen" if is_seen.all() else "unseen"
         raise ClarelError(f"all classes are {kind}; an evaluation needs both seen and unseen ones")
     discriminants = stored.discriminants if stored else None

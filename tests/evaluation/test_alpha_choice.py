@@ -1,4 +1,4 @@
-"""The choice of alpha: by hand where all resamplings agree, and better than the best of the curve."""
+"""The choice of alpha: by hand, and on other classes better than the best of the curve."""
 
 import numpy as np
 import pytest

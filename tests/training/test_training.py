@@ -10,7 +10,8 @@ import pytest
 from clarel_tf.config import Config
 from clarel_tf.config_sections import TrainingConfig
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiments.training_phase import build_model, phase_config
+from clarel_tf.experiments.phases import phase_config
+from clarel_tf.experiments.training_phase import build_model
 from clarel_tf.models.caption_tower import CaptionTower
 from clarel_tf.models.vocabulary import build_vocabulary
 from clarel_tf.training.batches import training_batches
