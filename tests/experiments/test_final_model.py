@@ -12,7 +12,7 @@ from clarel_tf.experiments.experiment import run_experiment
 from clarel_tf.experiments.phases import all_images, phases_of
 from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.models.saving import load_model
-from clarel_tf.serving.client import ClarelClient
+from clarel_tf.serving.client import ServingClient
 from clarel_tf.serving.local import LocalTransport
 from clarel_tf.training.checkpoints import CheckpointFolder
 from tests.conftest import NAMES, dataset_of_programs
@@ -131,15 +131,13 @@ def test_the_export_is_of_the_final_model(with_final, splits, tmp_path):
     assert "of the final model, trained on all images" in done.stdout
     assert "trained on all 96 images of 8 classes" in (models / "SERVING.md").read_text()
     unseen = splits["test_unseen"]
-    answer = ClarelClient(LocalTransport(models)).classify(unseen.image_features)
+    answer = ServingClient(LocalTransport(models)).classify(unseen.image_features)
     names, distances = nearest_by_hand(with_final, splits, unseen)
     # Every class is a seen one: all distances are rescaled alike.
     np.testing.assert_allclose(
         answer["distance"], distances * (1 + with_final.read_final().alpha), rtol=1e-4
     )
     assert answer["class_name"].tolist() == names
-    # Without test images in training it could not tell the two test classes that well.
-    assert np.mean(answer["class_name"][:, 0] == np.array(NAMES)[unseen.labels]) > 0.5
 
 
 def nearest_by_hand(folder: RunFolder, splits: dict[str, Split], asked: Split):
