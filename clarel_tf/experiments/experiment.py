@@ -63,6 +63,8 @@ def run_experiment(
     run = opened_run(run_dir, config, splits, restart, distribution, make_towers=make_towers)
     with run as (folder, splits, fingerprints):
         is_done = folder.results_path.exists()
+        if not is_done:  # what is selected now would not be what the final model has
+            folder.final_path.unlink(missing_ok=True)
         trains_final = final == "all" and not folder.final_path.exists()
         phases = phases_of(config, splits, final)
         if distribution:

@@ -80,6 +80,7 @@ def evaluation_table(results: Results, measures: Measures) -> str:
     precision, errors = measures.ap_at_50, measures.calibration
     lines += [
         "",
+        *_interval_line(results),
         f"AP@50: unseen classes {precision.unseen:.1f}, all classes {precision.all:.1f}",
         f"Calibration error: {errors.calibration_error_before:.1f} with temperature 1, "
         f"{errors.calibration_error_after:.1f} with {results.temperature:.4g}",

@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from clarel_tf.data.split import Split
 from clarel_tf.decision.class_store import ClassStore
@@ -181,3 +182,22 @@ def test_what_has_no_final_model_says_so(finished_run, splits, small_config, tmp
         done = call_program("train_main.py", "--final=all", flag)
         assert done.returncode == 1
         assert "--final=all is for one whole run" in done.stderr
+
+
+def test_words_of_the_test_captions_get_their_vectors(splits, small_config, tmp_path):
+    words = ["red", "grey", "bird"]  # grey: in captions of a test class alone
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("".join(f"{word} {i + 1} 0 0 2\n" for i, word in enumerate(words)))
+    config = small_config.override({"steps": 3, "warmup_steps": 1, "word_vectors": str(vectors)})
+    folder = RunFolder(tmp_path / "run")
+    run_experiment(config, splits, folder.path, NAMES)
+    moved = vectors.rename(tmp_path / "moved.txt")
+    with pytest.raises(ClarelError, match="the final model needs it for the words of the test"):
+        run_experiment(config, splits, folder.path, NAMES, final="all")
+    config = config.override({"word_vectors": str(moved)})
+    run_experiment(config, splits, folder.path, NAMES, final="all")
+    for path, has_it in ((folder.path, False), (folder.final, True)):
+        tower = load_model(path / "model.keras").text_tower
+        assert ("grey" in tower.vocabulary) == has_it
+    row = tower.tokenize(tf.constant(["grey"])).numpy()[0, 0]
+    assert tower.words.numpy()[row].tolist() == [2, 0, 0, 2]
