@@ -56,6 +56,26 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
+# The presets of datasets; any other dataset is the user's own, and gets `fast`.
+DEFAULT_PRESETS = {"demo": "tiny", "cub": "paper", "flowers": "paper"}
+
+# How often `fast` passes over the images of CUB (7,000 batches of 128, 3,753 images of `train`),
+# and bounds of the steps that follow from it.
+_PASSES = 240
+_LEAST_STEPS, _MOST_STEPS = 1_000, 30_000
+
+
+def default_preset(dataset: str) -> str:
+    """The name of the preset that a dataset is trained with if none is named."""
+    return DEFAULT_PRESETS.get(dataset, "fast")
+
+
+def scaled_to(config: Config, images: int) -> Config:
+    """The config with steps for so many training images: the passes of `fast` on CUB, in bounds."""
+    steps = round(_PASSES * images / config.training.batch_size)
+    return config.override({"steps": min(max(steps, _LEAST_STEPS), _MOST_STEPS)})
+
+
 def preset(name: str) -> Config:
     """The config of a named preset.
 

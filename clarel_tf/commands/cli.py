@@ -15,7 +15,7 @@ from absl import app, flags, logging
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError, printable
 from clarel_tf.experiments.run_folder import BEGIN_ANEW, MAKE_AGAIN, RunFolder, is_older_run
-from clarel_tf.presets import preset
+from clarel_tf.presets import DEFAULT_PRESETS, default_preset, preset, scaled_to
 from clarel_tf.storage import checksums, ownership
 from clarel_tf.storage.files import disk_trouble, read_json
 from clarel_tf.training.process_memory import keep_few_kernels
@@ -46,7 +46,10 @@ def define_setting_flags() -> None:
             define[field.type](name, None, meaning)
     flags.DEFINE_alias("config", "dataset_config")
     flags.DEFINE_string(
-        "preset", None, "paper, fast or tiny (default: tiny for the demo dataset, else paper)"
+        "preset",
+        None,
+        "paper, fast or tiny (default: paper for cub and flowers, tiny for demo, and fast for your "
+        "own data, with steps by the number of its images)",
     )
     flags.DEFINE_string("config_file", None, "start from this config.json instead of a preset")
 
@@ -124,12 +127,23 @@ def config_from_flags() -> Config:
     if flags.FLAGS.config_file:
         base = Config.from_dict(read_json(flags.FLAGS.config_file))
     else:
-        is_demo = given.get("dataset", Config.dataset) == "demo"
-        base = preset(flags.FLAGS.preset or ("tiny" if is_demo else "paper"))
+        dataset = given.get("dataset", Config.dataset)
+        base = preset(flags.FLAGS.preset or default_preset(dataset))
     steps = given.get("steps", base.training.steps)
     if "warmup_steps" not in given and base.training.warmup_steps >= steps > 0:
         given["warmup_steps"] = steps // 10  # the preset's value is for more steps
     return base.override(given)
+
+
+def fitted_to_data(config: Config, images: int) -> Config:
+    """The config of `config_from_flags` for so many training images.
+
+    Own data without --preset, --config_file and --steps gets steps by its size.
+    """
+    is_told = any(flags.FLAGS[name].value for name in ("preset", "config_file", "steps"))
+    if is_told or config.dataset in DEFAULT_PRESETS:
+        return config
+    return scaled_to(config, images)
 
 
 def _integers(name: str, items: list[str]) -> tuple[int, ...]:
@@ -270,7 +284,7 @@ def help_text(about: str) -> str:
     if has_settings:
         about += (
             " Defaults in brackets are the paper's. A preset changes some of them. The default "
-            "preset is 'tiny' for the demo dataset and 'paper' otherwise."
+            "preset is 'paper' for cub and flowers, 'tiny' for demo, and 'fast' for other data."
         )
     return "\n\n".join([textwrap.fill(about, 96), *body])
 

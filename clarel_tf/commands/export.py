@@ -3,6 +3,7 @@
 python export_main.py --run_dir=runs/demo --export_dir=exports/demo
 """
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from absl import flags
 from clarel_tf.commands import cli
 from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
+from clarel_tf.evaluation.records import FinalModel
 from clarel_tf.experiments.run_folder import RunFolder
 
 
@@ -43,13 +45,22 @@ def main() -> None:
         raise ClarelError("--export_dir is missing: name the folder to export to")
     cli.start_tensorflow()
     gallery = flags.FLAGS.gallery_split
-    classes = _stored_classes(folder)
+    final = _final_model(folder)
+    classes = _stored_classes(
+        folder.final / folder.classes_path.name if final else folder.classes_path
+    )
+    if final and classes is None:
+        raise ClarelError(
+            f"{folder.final} has no classes.npz; delete {folder.final_path}, and the training "
+            "command with --final=all makes both again"
+        )
     splits: dict[str, Any] = {}
     names: list[str] = []
     if classes is None or gallery:
         splits, names = _load_splits(folder, config)
     from clarel_tf.models.open_vocabulary import with_all_words
     from clarel_tf.models.saving import load_model
+    from clarel_tf.reporting.final_report import final_notice
     from clarel_tf.serving.export import export_run
     from clarel_tf.storage.files import file_fingerprint
 
@@ -57,7 +68,7 @@ def main() -> None:
         raise ClarelError(f"--gallery_split={gallery} is not one of {', '.join(splits)}")
     if gallery and not any(splits[gallery].captions):
         raise ClarelError(f"--gallery_split={gallery}: that split has no image with captions")
-    model = load_model(folder.path / "model.keras")
+    model = load_model((folder.final if final else folder.path) / "model.keras")
     if flags.FLAGS.export_vocabulary == "all":
         if not config.word_vectors:
             raise ClarelError("--export_vocabulary=all needs a run with --word_vectors")
@@ -72,26 +83,41 @@ def main() -> None:
         model,
         splits,
         names,
-        folder.read_results(),
+        final or folder.read_results(),
         flags.FLAGS.export_dir,
         k=flags.FLAGS.k,
         gallery_split=gallery,
         base_path=flags.FLAGS.base_path,
         classes=classes,
+        about=final_notice(final) if final else "",
     )
+    which = "of the final model, trained on all images, " if final else ""
     print(
-        f"Exported version {version} to {flags.FLAGS.export_dir}; "
+        f"Exported version {version} {which}to {flags.FLAGS.export_dir}; "
         "SERVING.md in that folder describes the requests."
     )
 
 
-def _stored_classes(folder: RunFolder) -> Any:
-    """The classes that the run's evaluation stored; None for an older run without them."""
+def _final_model(folder: RunFolder) -> FinalModel | None:
+    """What the run says of its final model, if it has a finished one."""
+    if folder.final_path.exists():
+        return folder.read_final()
+    if folder.final.exists():
+        print(
+            f"{folder.final} is not finished, so the tested model is exported; the training "
+            "command with --final=all finishes it",
+            file=sys.stderr,
+        )
+    return None
+
+
+def _stored_classes(path: Path) -> Any:
+    """The classes that the run stored; None for an older run without them."""
     from clarel_tf.decision.class_store import ClassStore
 
-    if not folder.classes_path.exists():
+    if not path.exists():
         return None
-    classes = ClassStore.load(folder.classes_path)
+    classes = ClassStore.load(path)
     return classes if classes.descriptions is not None else None  # of an older version
 
 

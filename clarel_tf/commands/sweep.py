@@ -52,7 +52,8 @@ def main() -> None:
     configs = grid_configs(base, grid, flags.FLAGS.one_at_a_time)
     sweep_dir = Path(flags.FLAGS.sweep_dir)
     claim_sweep_dir(sweep_dir)
-    _prepare_data(base)
+    base = cli.fitted_to_data(base, _prepare_data(base))
+    configs = grid_configs(base, grid, flags.FLAGS.one_at_a_time)
     cores = os.cpu_count() or 1
     jobs = min(flags.FLAGS.jobs or max(1, cores // 2), len(configs))
     print(f"{len(configs)} runs, {jobs} at a time, in {sweep_dir}")
@@ -75,12 +76,13 @@ def main() -> None:
         raise ClarelError(f"{len(failed)} of {len(configs)} runs failed, such as {failed[0]}")
 
 
-def _prepare_data(config: Config) -> None:
-    """Builds the dataset once, so that the runs need not."""
+def _prepare_data(config: Config) -> int:
+    """Builds the dataset once, so that the runs need not; returns the number of training images."""
     from clarel_tf.data.loading import get_builder, prepare
 
     builder = get_builder(config.dataset, config.dataset_config, flags.FLAGS.data_dir)
     prepare(builder, flags.FLAGS.manual_dir)
+    return builder.info.splits["train"].num_examples
 
 
 def _run(config: Config, sweep_dir: Path, name: str, threads: int) -> str | None:

@@ -58,6 +58,11 @@ class Split:
         """Labels of all classes that have images or a description here, int64 [C], sorted."""
         return np.union1d(self.labels, np.array(list(self.descriptions), np.int64))
 
+    def descriptions_without_images(self) -> dict[int, list[bytes]]:
+        """The descriptions of classes that have no images here."""
+        there = set(self.labels.tolist())
+        return {key: own for key, own in self.descriptions.items() if key not in there}
+
     def all_captions(self) -> list[bytes]:
         """Every sentence once: the captions of the images, then the descriptions by label."""
         flat = [caption for own in self.captions for caption in own]

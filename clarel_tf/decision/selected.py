@@ -68,16 +68,20 @@ class Selected(RuleSettings):
 
     Attributes:
       alpha: the rescaling of distances to seen classes.
+      alpha_interval: [low, high], 95 % interval by resampled validation classes; runs of older
+        versions lack it.
       temperature: of the softmax over -d_alpha.
       none_of_these: the threshold of rejection.
-      alpha_captions_alone: alpha of the paper's rule; None if that is the rule anyway.
+      alpha_captions_alone, alpha_captions_alone_interval: the same of the paper's rule.
       descriptions: of new classes, by the rule and by the paper's rule.
     """
 
     alpha: float
     temperature: float
     none_of_these: NoneThreshold
+    alpha_interval: list[float] | None = None
     alpha_captions_alone: float | None = None
+    alpha_captions_alone_interval: list[float] | None = None
     descriptions: DescriptionSettings = DescriptionSettings()
     descriptions_captions_alone: DescriptionSettings = DescriptionSettings()
 

@@ -56,8 +56,11 @@ def alpha_curve(
     return curve
 
 
-def choose_alpha(curve: list[AlphaPoint]) -> float:
-    """The alpha with the highest H; the smallest of them if several share it."""
+def best_alpha(curve: list[AlphaPoint]) -> float:
+    """The alpha with the highest H; the smallest of them if several share it.
+
+    `choose_alpha` of `alpha_choice.py` generalises better to other classes.
+    """
     return max(curve, key=lambda point: (point.h, -point.alpha)).alpha
 
 

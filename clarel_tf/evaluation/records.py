@@ -138,6 +138,20 @@ class Results(ModelOrigin, Selected, Scores):
     alpha_curve: list[AlphaPoint]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinalModel(Selected):
+    """`final/final.json`: a model of all images, with what was carried over to it.
+
+    Attributes:
+      images, classes: that it was trained on, those of the test splits included.
+    """
+
+    seed: int
+    steps: int
+    images: int
+    classes: int
+
+
 @dataclasses.dataclass(frozen=True)
 class AveragePrecision:
     """AP@50 of the unseen classes among their own images, and of all classes among all images."""

@@ -17,8 +17,9 @@ from clarel_tf.decision.probabilities import (
 from clarel_tf.decision.prototypes import CaptionScatter, own_class_distance
 from clarel_tf.decision.selected import NoneThreshold, RuleSettings, Selected
 from clarel_tf.errors import ClarelError
+from clarel_tf.evaluation.alpha_choice import choose_alpha
 from clarel_tf.evaluation.description_fit import fit_descriptions
-from clarel_tf.evaluation.gzsl import choose_alpha
+from clarel_tf.evaluation.gzsl import best_alpha
 from clarel_tf.evaluation.new_classes import few_caption_draws
 from clarel_tf.evaluation.records import (
     CalibrationErrors,
@@ -69,22 +70,23 @@ def select(
         scatter=caption_scatter,
     )
     evaluation = queries.evaluate()
-    curve = evaluation.alpha_curve()
-    alpha = choose_alpha(curve)
+    alpha, interval = choose_alpha(*evaluation)
     distances = rescaled_distances(queries, alpha)
     temperature = fit_temperature(distances)
     descriptions = fit(queries=queries, alpha=alpha)
-    by_captions, alpha_by_captions = evaluation, alpha
+    by_captions, alpha_by_captions, interval_by_captions = evaluation, alpha, interval
     descriptions_by_captions = descriptions
     if not settings.is_of_the_paper:
         alone = queries.captions_alone()
         by_captions = alone.evaluate()
-        alpha_by_captions = choose_alpha(by_captions.alpha_curve())
+        alpha_by_captions, interval_by_captions = choose_alpha(*by_captions)
         descriptions_by_captions = fit(queries=alone, alpha=alpha_by_captions)
     return Selection(
         **vars(settings),
         alpha=alpha,
+        alpha_interval=interval,
         alpha_captions_alone=alpha_by_captions,
+        alpha_captions_alone_interval=interval_by_captions,
         descriptions=descriptions,
         descriptions_captions_alone=descriptions_by_captions,
         temperature=temperature,
@@ -96,7 +98,7 @@ def select(
             zsl_captions_alone=ZslScores(by_captions.zsl()),
             gzsl_captions_alone=by_captions.gzsl(alpha_by_captions),
         ),
-        alpha_curve=curve,
+        alpha_curve=evaluation.alpha_curve(),
     )
 
 
@@ -120,7 +122,9 @@ def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
         temperature=selection.temperature,
         none_of_these=selection.none_of_these,
         **vars(selection.rule),
+        alpha_interval=selection.alpha_interval,
         alpha_captions_alone=selection.alpha if by_captions is None else by_captions,
+        alpha_captions_alone_interval=selection.alpha_captions_alone_interval,
         descriptions=selection.descriptions,
         descriptions_captions_alone=selection.descriptions_captions_alone,
     )
@@ -133,7 +137,9 @@ def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
     return dataclasses.replace(
         kept,
         alpha=kept.alpha * before / level,
+        alpha_interval=_scaled(kept.alpha_interval, before / level),
         alpha_captions_alone=kept.alpha_captions_alone * before / level,
+        alpha_captions_alone_interval=_scaled(kept.alpha_captions_alone_interval, before / level),
         none_of_these=dataclasses.replace(none, distance=none.distance + level - before),
     )
 
@@ -194,6 +200,10 @@ def nothing_selected(settings: RuleSettings) -> Selection:
     )
 
 
+def _scaled(interval: list[float] | None, factor: float) -> list[float] | None:
+    return interval and [factor * end for end in interval]
+
+
 def validation_scores(
     model: Embedder,
     seen: Split,
@@ -214,7 +224,7 @@ def validation_scores(
         for split in (seen, unseen, *support)
     )
     evaluation = embed_queries(model, seen, unseen, support, settings).evaluate()
-    alpha = choose_alpha(evaluation.alpha_curve())
+    alpha = best_alpha(evaluation.alpha_curve())
     scores = evaluation.gzsl(alpha)
     h0 = evaluation.gzsl(0.0).h
     return {"zsl": evaluation.zsl(), "h0": h0, "alpha": alpha, **vars(scores)}

@@ -14,12 +14,13 @@ from clarel_tf.decision.selected import RuleSettings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.records import ModelOrigin, Results, Selection, WordVectorUse
 from clarel_tf.evaluation.selection import nothing_selected, select
+from clarel_tf.experiments.final_model import train_final
 from clarel_tf.experiments.final_test import measure_once
 from clarel_tf.experiments.kept_vectors import keep_vectors
+from clarel_tf.experiments.phases import FINAL_CHOICES, Phase, phases_of
 from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.experiments.training_phase import (
     MakeTowers,
-    phase_config,
     towers_fingerprint,
     train_phase,
 )
@@ -36,6 +37,7 @@ def run_experiment(
     restart: bool = False,
     distribution: Distribution | None = None,
     make_towers: MakeTowers | None = None,
+    final: str = "none",
 ) -> Results:
     """Runs what is still to be done of the experiment in `run_dir` and returns its results.
 
@@ -46,6 +48,7 @@ def run_experiment(
       make_towers: a function of (config, training split, its vocabulary, its word vectors or None)
         that gives the image tower and the text tower of a fresh model, see `models.towers`. The
         default makes the towers of the paper by the settings of `config.model`.
+      final: "all" trains once more after the test, on all images, for the export (`final_model`).
 
     Example:
 
@@ -56,26 +59,45 @@ def run_experiment(
     >>> 0 <= results.gzsl.h <= 100
     True
     """
-    _check_arguments(splits, class_names)
+    _check_arguments(splits, class_names, final)
     run = opened_run(run_dir, config, splits, restart, distribution, make_towers=make_towers)
     with run as (folder, splits, fingerprints):
         is_done = folder.results_path.exists()
+        if not is_done:  # what is selected now would not be what the final model has
+            folder.final_path.unlink(missing_ok=True)
+        trains_final = final == "all" and not folder.final_path.exists()
+        phases = phases_of(config, splits, final)
         if distribution:
             is_selected = folder.selection_path.exists() or not has_validation(splits)
-            left = [not is_done and not is_selected, not is_done]
-            _agree_on_phases(config, splits, fingerprints, left, distribution)
+            left = [not is_done and not is_selected, not is_done, trains_final]
+            _agree_on_phases(config, phases, fingerprints, left, distribution)
+        names = class_names or default_class_names(splits)
         if is_done:
             print(f"The run in {folder.path} is finished already; --restart would run it again.")
-            return folder.read_results()
-        selection = _selection(folder, config, splits, distribution, make_towers)
-        names = class_names or default_class_names(splits)
-        return _test(
-            folder, config, splits, selection, names, fingerprints, distribution, make_towers
-        )
+            results = folder.read_results()
+        else:
+            selection = _selection(folder, phases[0], splits, distribution, make_towers)
+            results = _test(
+                folder,
+                phases[1],
+                splits,
+                selection,
+                names,
+                fingerprints,
+                distribution,
+                make_towers,
+            )
+        if trains_final:
+            train_final(folder, phases[2], names, distribution, make_towers)
+        return results
 
 
-def _check_arguments(splits: dict[str, Split], class_names: Sequence[str] | None) -> None:
+def _check_arguments(
+    splits: dict[str, Split], class_names: Sequence[str] | None, final: str
+) -> None:
     """Refuses before the work what would fail after it."""
+    if final not in FINAL_CHOICES:
+        raise ClarelError(f"final is {final!r}; it must be one of: {', '.join(FINAL_CHOICES)}")
     if absent := [name for name in SPLITS if name not in splits]:
         raise ClarelError(f"splits lacks {', '.join(absent)}; it needs {', '.join(SPLITS)}")
     needed = 1 + max(int(split.classes().max(initial=0)) for split in splits.values())
@@ -99,10 +121,13 @@ def run_validation(
     """
     run = opened_run(run_dir, config, splits, restart, distribution, make_towers=make_towers)
     with run as (folder, splits, fingerprints):
+        phases = phases_of(config, splits)
         if distribution:
-            left = [not folder.selection_path.exists() and has_validation(splits), False]
-            _agree_on_phases(config, splits, fingerprints, left, distribution)
-        return _selection(folder, config, splits, distribution, make_towers)
+            left = [not folder.selection_path.exists() and has_validation(splits), False, False]
+            _agree_on_phases(config, phases, fingerprints, left, distribution)
+        return _selection(
+            folder, phases[0]._replace(later_steps=0), splits, distribution, make_towers
+        )
 
 
 def follow_experiment(
@@ -110,29 +135,32 @@ def follow_experiment(
     splits: dict[str, Split],
     distribution: Distribution,
     make_towers: MakeTowers | None = None,
+    final: str = "none",
 ) -> None:
     """The part of a worker that is not the chief: it trains along, and writes nothing."""
     distribution.check_batch_size(config.training.batch_size)
     splits = apply_protocol(splits, config.protocol, config.class_division)
     fingerprints = data_fingerprints(config, splits)
     fingerprints |= _of_towers(config, splits, make_towers)
-    left = _agree_on_phases(config, splits, fingerprints, [False, False], distribution)
-    for split, is_left in zip(("train", "trainval"), left, strict=True):
+    phases = phases_of(config, splits, final)
+    left = _agree_on_phases(config, phases, fingerprints, [False] * 3, distribution)
+    for phase, is_left in zip(phases, left, strict=False):  # two phases without a final model
         if is_left:
-            phase = phase_config(config, splits, split)
-            train_phase(phase, splits[split], None, split, distribution, make_towers=make_towers)
+            train_phase(
+                phase.config, phase.split, None, phase.title, distribution, make_towers=make_towers
+            )
 
 
 def _agree_on_phases(
     config: Config,
-    splits: dict[str, Split],
+    phases: Sequence[Phase],
     fingerprints: dict[str, Any],
     left: list[bool],
     distribution: Distribution,
 ) -> list[bool]:
-    """Which of the two phases the chief says are left, if all workers are ready for the same."""
+    """Which of the three phases the chief says are left, if all workers are ready for the same."""
     # Fingerprints know no order of the images, but the batches depend on it.
-    order = [list(splits[name].image_ids) for name in ("train", "trainval")]
+    order = [list(phase.split.image_ids) for phase in phases]
     distribution.check_same([config.to_dict(), fingerprints, order])
     return [bool(phase) for phase in distribution.from_chief([int(phase) for phase in left])]
 
@@ -172,7 +200,7 @@ def opened_run(
 
 def _selection(
     folder: RunFolder,
-    config: Config,
+    phase: Phase,
     splits: dict[str, Split],
     distribution: Distribution | None,
     make_towers: MakeTowers | None,
@@ -180,28 +208,29 @@ def _selection(
     """What is selected with a model of the training split; trains that first if need be."""
     if not folder.selection_path.exists() and not has_validation(splits):
         print("Validation splits: empty, so alpha stays 0, and there is one phase of training")
-        nothing = nothing_selected(RuleSettings.of(config))
+        nothing = nothing_selected(RuleSettings.of(phase.config))
         checksums.write_json(folder.selection_path, dataclasses.asdict(nothing))
     elif not folder.selection_path.exists():
         looking_at = splits["val_seen"], splits["val_unseen"], [splits["train"]]
         model = train_phase(
-            config,
-            splits["train"],
+            phase.config,
+            phase.split,
             folder.validation,
-            "1/2 train",
+            phase.title,
             distribution,
             looking_at,
-            _kept_vectors(folder, config, splits),
+            _kept_vectors(folder, phase.config, splits),
             make_towers,
+            phase.later_steps,
         )
-        selection = select(model, *looking_at, RuleSettings.of(config))
+        selection = select(model, *looking_at, RuleSettings.of(phase.config))
         checksums.write_json(folder.selection_path, dataclasses.asdict(selection))
     return folder.read_selection()
 
 
 def _test(
     folder: RunFolder,
-    config: Config,
+    phase: Phase,
     splits: dict[str, Split],
     selection: Selection,
     class_names: Sequence[str],
@@ -210,19 +239,20 @@ def _test(
     make_towers: MakeTowers | None,
 ) -> Results:
     """Trains on trainval, measures on the test splits, and writes what came out."""
-    final = phase_config(config, splits, "trainval")
+    config = phase.config
     model = train_phase(
-        final,
-        splits["trainval"],
+        config,
+        phase.split,
         folder.path,
-        "2/2 trainval",
+        phase.title,
         distribution,
         kept_vectors=_kept_vectors(folder, config, splits),
         make_towers=make_towers,
+        later_steps=phase.later_steps,
     )
     origin = ModelOrigin(
         seed=config.seed,
-        steps=final.training.steps,
+        steps=config.training.steps,
         word_vectors=_word_vector_use(config, model),
         fingerprints=fingerprints,
     )

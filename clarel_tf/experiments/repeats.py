@@ -96,10 +96,11 @@ def follow_repeats(
     repeats: int,
     distribution: Distribution,
     make_towers: MakeTowers | None = None,
+    final: str = "none",
 ) -> None:
-    """The part of a worker that is not the chief in `run_repeats`."""
+    """The part of a worker that is not the chief in `run_repeats` or `run_experiment`."""
     for one in _with_seeds(config, repeats):
-        follow_experiment(one, splits, distribution, make_towers)
+        follow_experiment(one, splits, distribution, make_towers, final)
 
 
 def _is_older(folder: Path) -> bool:

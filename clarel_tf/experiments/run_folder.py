@@ -8,7 +8,7 @@ from typing import Any
 
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
-from clarel_tf.evaluation.records import Results, Selection
+from clarel_tf.evaluation.records import FinalModel, Results, Selection
 from clarel_tf.storage import checksums, files, ownership
 from clarel_tf.storage.records import Record, from_json
 
@@ -22,7 +22,8 @@ _DATA_DIR = "data_dir"  # a key of data.json besides the fingerprints
 _OWN_FILES = re.compile(
     r"config\.json|data\.json|evaluation\.json|results\.json|report\.html|classes\.npz|word_vectors\.npz|"
     r"validation/(selection|calibration)\.json|validation/|"
-    r"(validation/)?("
+    r"final/((final\.json|report\.html|classes\.npz|word_vectors\.npz))?|"
+    r"(validation/|final/)?("
     r"checksums\.json|vocabulary\.txt|history\.csv|validation_curve\.csv|"
     r"model\.keras(\.damaged(-\d+)?)?|"
     r"checkpoints/(step_\d{9}\.(npz|damaged(-\d+)?))?|tensorboard/(events\.out\.tfevents\.[^/]*)?)"
@@ -37,10 +38,10 @@ _WORK = (
 class RunFolder:
     """Paths and state of one run.
 
-    The final model, trained on trainval, lives in the folder itself: `vocabulary.txt`,
+    The tested model, trained on trainval, lives in the folder itself: `vocabulary.txt`,
     `checkpoints/`, `history.csv`, `tensorboard/`, `model.keras`. The model that alpha was chosen
     with has the same files below `validation/`. `word_vectors.npz` has the vectors of all words
-    that either of them knows.
+    that either of them knows. A model of all images, if there is one, is in `final/`.
 
     Example:
 
@@ -54,12 +55,14 @@ class RunFolder:
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self.validation = self.path / "validation"
+        self.final = self.path / "final"
         self.config_path = self.path / "config.json"
         self.evaluation_path = self.path / "evaluation.json"
         self.report_path = self.path / "report.html"
         self.results_path = self.path / "results.json"
         self.classes_path = self.path / "classes.npz"
         self.word_vectors_path = self.path / "word_vectors.npz"
+        self.final_path = self.final / "final.json"
         self._data_path = self.path / "data.json"
 
     @property
@@ -75,6 +78,10 @@ class RunFolder:
     def read_selection(self) -> Selection:
         """`validation/selection.json`, which the first phase leaves."""
         return self._read(Selection, self.selection_path)
+
+    def read_final(self) -> FinalModel:
+        """`final/final.json`, which the last phase leaves if it was asked for."""
+        return self._read(FinalModel, self.final_path)
 
     def _read(self, kind: type[Record], path: Path) -> Record:
         return from_json(kind, checksums.read_json(path, MAKE_AGAIN), path)
@@ -108,8 +115,9 @@ class RunFolder:
             )
             checksums.write_json(self.config_path, config.to_dict())
         self.validation.mkdir(exist_ok=True)
-        for folder in (self.path, self.validation):
-            files.remove_partial_files(folder)
+        for folder in (self.path, self.validation, self.final):
+            if folder.is_dir():
+                files.remove_partial_files(folder)
 
     def _has_work(self) -> bool:
         return any(
@@ -125,8 +133,8 @@ class RunFolder:
 
     def _refuse_links(self) -> None:
         """What is behind a link may belong to another run."""
-        for folder in (self.path, self.validation):
-            for name in ("validation", "checkpoints", "tensorboard"):
+        for folder in (self.path, self.validation, self.final):
+            for name in ("validation", "final", "checkpoints", "tensorboard"):
                 if (folder / name).is_symlink():
                     raise ClarelError(
                         f"{folder / name} is a link, and may lead into another run; put a folder "

@@ -33,18 +33,6 @@ from clarel_tf.training.loop import train
 MakeTowers = Callable[[Config, Split, list[str], WordVectors | None], tuple[ImageTower, TextTower]]
 
 
-def phase_config(config: Config, splits: dict[str, Split], split: str) -> Config:
-    """The config for training on `split`: the second phase may need more steps.
-
-    Alpha is chosen with the model of the first phase, and serves that of the second. It fits both
-    if both have seen their images equally often.
-    """
-    if not config.training.equal_passes:
-        return config
-    steps = round(config.training.steps * len(splits[split]) / len(splits["train"]))
-    return config.override({"steps": max(steps, config.training.warmup_steps + 1)})
-
-
 def train_phase(
     config: Config,
     split: Split,
@@ -54,6 +42,7 @@ def train_phase(
     looking_at: tuple[Split, Split, list[Split]] | None = None,
     kept_vectors: Path | None = None,
     make_towers: MakeTowers | None = None,
+    later_steps: int = 0,
 ) -> Clarel:
     """Trains a new model on `split`, or continues the one in `folder`.
 
@@ -62,6 +51,7 @@ def train_phase(
       looking_at: the splits for `validation_scores`, if the config asks for its curve.
       kept_vectors: the word vectors that the run has kept, if it uses any.
       make_towers: makes the towers of a fresh model; `towers_from_config` if not given.
+      later_steps: of the phases after this one, for the remaining time.
     """
     keras.utils.set_random_seed(config.seed)
     classes = np.unique(split.labels)
@@ -90,6 +80,7 @@ def train_phase(
         title=title,
         evaluate=evaluate,
         distribution=distribution,
+        later_steps=later_steps,
     )
     if path:
         save_model(model, path)

@@ -40,14 +40,18 @@ def to_svg(figure: Figure) -> str:
     return svg[svg.index("<svg") :]
 
 
-def alpha_figure(curve: Sequence[AlphaPoint], alpha: float) -> Figure:
-    """u, s and H against alpha, with the selected one."""
+def alpha_figure(
+    curve: Sequence[AlphaPoint], alpha: float, interval: Sequence[float] | None = None
+) -> Figure:
+    """u, s and H against alpha, with the selected one and its interval."""
     figure, axes = new_figure()
     alphas = [point.alpha for point in curve]
     for key, label, colour in (("u", "unseen", UNSEEN), ("s", "seen", SEEN), ("h", "H", HARMONIC)):
         values = [getattr(point, key) for point in curve]
         axes.plot(alphas, values, label=label, color=colour, linewidth=2 if key == "h" else 1.4)
     best = min(curve, key=lambda point: abs(point.alpha - alpha))
+    if interval:
+        axes.axvspan(*interval, color=HARMONIC, alpha=0.08, linewidth=0)
     axes.axvline(alpha, color=MUTED, linestyle=":", linewidth=1)
     axes.plot([alpha], [best.h], "o", color=HARMONIC)
     axes.annotate(

@@ -80,7 +80,14 @@ def _scores_table(
     for name, gzsl in rows.items():
         lines.append(f"{name:28}{_columns((gzsl.u, gzsl.s, gzsl.h))}")
     notes = not_measured(scores, selected.alpha_curve, splits)
-    return "\n".join([*lines, "", zsl, *([""] if notes else []), *notes])
+    return "\n".join([*lines, "", *_interval_line(selected), zsl, *([""] if notes else []), *notes])
+
+
+def _interval_line(selected: Results | Selection) -> list[str]:
+    if not selected.alpha_interval:  # of a run of an older version
+        return []
+    low, high = selected.alpha_interval
+    return [f"alpha: 95 % interval {low:.4g} to {high:.4g}, from resampled validation classes"]
 
 
 def evaluation_table(results: Results, measures: Measures) -> str:
@@ -110,6 +117,7 @@ def evaluation_table(results: Results, measures: Measures) -> str:
     precision, errors = measures.ap_at_50, measures.calibration
     lines += [
         "",
+        *_interval_line(results),
         f"AP@50: unseen classes {number(precision.unseen)}, all classes {number(precision.all)}",
         f"Calibration error: {number(errors.calibration_error_before)} with temperature 1, "
         f"{number(errors.calibration_error_after)} with {results.temperature:.4g}",

@@ -28,14 +28,10 @@ def report_page(results: Results, measures: Measures, run_dir: Path) -> str:
     }
     alpha_curve, seen_unseen = [], []
     if results.alpha_curve:
-        drawn = figures.alpha_figure(
-            results.alpha_curve,
-            # A run from before alpha was carried over has one alpha for both.
-            results.alpha if results.alpha_on_validation is None else results.alpha_on_validation,
-        )
+        drawn = figures.alpha_figure(results.alpha_curve, *_on_validation(results))
         note = (
-            "On validation data; the dot is the alpha with the highest H. "
-            f"For the test it is {results.alpha:.3g}."
+            "On validation data; the dot is the chosen alpha. "
+            f"For the test it is {results.alpha:.3g}{_interval(results)}."
         )
         alpha_curve = [figure_card("Balance of seen and unseen classes", drawn, note)]
     if curve.u:
@@ -62,6 +58,22 @@ def report_page(results: Results, measures: Measures, run_dir: Path) -> str:
     ]
     title = f"{dataset}: zero-shot classification by retrieval"
     return page(title, _subtitle(results), [_headline(results), grid(cards)])
+
+
+def _on_validation(results: Results) -> tuple[float, list[float] | None]:
+    """Alpha and its interval before they were carried over to the tested model."""
+    # A run from before alpha was carried over has one alpha for both.
+    alpha = results.alpha if results.alpha_on_validation is None else results.alpha_on_validation
+    if not results.alpha_interval or not results.alpha:
+        return alpha, None
+    return alpha, [end * alpha / results.alpha for end in results.alpha_interval]
+
+
+def _interval(results: Results) -> str:
+    if not results.alpha_interval:  # of a run of an older version
+        return ""
+    low, high = results.alpha_interval
+    return f" (95 % interval by resampled validation classes: {low:.3g} to {high:.3g})"
 
 
 def _training_card(run_dir: Path) -> list[str]:

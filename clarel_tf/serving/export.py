@@ -54,6 +54,7 @@ def export_run(
     gallery_split: str | None = None,
     base_path: str = "/models",
     classes: ClassStore | None = None,
+    about: str = "",
 ) -> int:
     """Writes the three models as one new version, complete or not at all, and says which.
 
@@ -67,6 +68,7 @@ def export_run(
       gallery_split: a split whose captions and images can be retrieved.
       base_path: where the server will see `export_dir`.
       classes: what the run's evaluation kept; without it all captions are embedded again.
+      about: what `SERVING.md` says of the model.
 
     Example:
 
@@ -104,7 +106,7 @@ def export_run(
             put_aside_incomplete(export_dir)
             publish(staging, export_dir, version)
         _write_unless_changed(export_dir / "models.config", models_config(MODELS, base_path))
-        page = serving_page(model, version, k, gallery_split)
+        page = serving_page(model, version, k, gallery_split, about)
         _write_unless_changed(export_dir / "SERVING.md", page)
     return version
 

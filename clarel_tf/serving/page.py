@@ -18,8 +18,11 @@ def models_config(names: Sequence[str], base_path: str) -> str:
     return text_format.MessageToString(config)
 
 
-def serving_page(model: Embedder, version: int, k: int, gallery_split: str | None) -> str:
+def serving_page(
+    model: Embedder, version: int, k: int, gallery_split: str | None, about: str = ""
+) -> str:
     """The text of `SERVING.md`: how to start a server, and all signatures."""
+    about = f"{about}\n\n" if about else ""
     width = model.feature_size
     gallery = (
         f"""
@@ -30,7 +33,7 @@ of split `{gallery_split}`, nearest first."""
     )
     return f"""# Serving this export (version {version})
 
-Start a model server on this folder:
+{about}Start a model server on this folder:
 
     docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models" tensorflow/serving \\
       --model_config_file=/models/models.config

@@ -24,6 +24,9 @@ from clarel_tf.training.history import CURVE_COLUMNS, read_history, write_histor
 from clarel_tf.training.optimizers import make_optimizer, make_schedule, schedule_value
 from clarel_tf.training.process_memory import give_back_free_memory
 
+_BUILDING_STEPS = 3
+_FIRST_LOOK_SECONDS = 15.0
+
 
 def train(
     model: Clarel,
@@ -36,6 +39,7 @@ def train(
     title: str = "training",
     evaluate: Callable[[], dict[str, float]] | None = None,
     distribution: Distribution | None = None,
+    later_steps: int = 0,
 ) -> None:
     """Trains `model` on `split` for `settings.steps` steps; resumes from the last checkpoint.
 
@@ -49,6 +53,7 @@ def train(
       title: label of the progress bar.
       evaluate: called every `settings.evaluate_every` steps; returns the columns of the curve.
       distribution: the replicas that share each batch; None for one device.
+      later_steps: of the phases after this one, for the remaining time of the run.
     """
     model.compile(optimizer=make_optimizer(settings), jit_compile=False)
     model.optimizer.build(model.trainable_variables)
@@ -82,7 +87,9 @@ def train(
     if folder:
         refresh = replicated.bring_home if replicated else None
         recorders = [
-            StepRecorder(folder, checkpoints, settings, first_step, title, evaluate, refresh)
+            StepRecorder(
+                folder, checkpoints, settings, first_step, title, evaluate, refresh, later_steps
+            )
         ]
     # The whole phase is one Keras epoch; logs and checkpoints follow the step.
     try:
@@ -114,6 +121,7 @@ class StepRecorder(keras.callbacks.Callback):
         title: str,
         evaluate: Callable[[], dict[str, float]] | None = None,
         refresh: Callable[[], None] | None = None,
+        later_steps: int = 0,
     ):
         """`refresh`: called before the model's weights are read, if replicas hold newer ones."""
         super().__init__()
@@ -121,7 +129,10 @@ class StepRecorder(keras.callbacks.Callback):
         self._curve_path = folder / "validation_curve.csv"
         self._evaluate, self._refresh = evaluate, refresh
         self._checkpoints, self._settings = checkpoints, settings
-        self._step = first_step
+        self._step, self._title, self._later_steps = first_step, title, later_steps
+        # Step and seconds that the speed is measured from: the first steps build the graph.
+        self._mark: tuple[int, float] | None = None
+        self._has_told = False
         # Rows after the checkpoint will be recorded again.
         self._rows, self._curve = (
             [row for row in read_history(path) if row["step"] <= first_step]
@@ -149,6 +160,7 @@ class StepRecorder(keras.callbacks.Callback):
                 f"the loss became {float(logs['loss'])} at step {self._step}; {NOT_FINITE_ADVICE}"
             )
         self._bar.update()
+        self._watch_speed()
         is_last = self._step == self._settings.steps
         saves = is_last or self._step % self._settings.checkpoint_every == 0
         if saves or self._step % self._settings.log_every == 0:
@@ -162,6 +174,27 @@ class StepRecorder(keras.callbacks.Callback):
             self._checkpoints.save(self.model, self._step)
         if saves or looks:
             give_back_free_memory()
+
+    def _watch_speed(self) -> None:
+        """Tells the remaining time, once it can be known and if it is long enough to matter."""
+        if self._has_told:
+            return
+        now = self._seconds()
+        if self._mark is None:
+            if self._step >= self._bar.initial + _BUILDING_STEPS:
+                self._mark = self._step, now
+        elif now - self._mark[1] > _FIRST_LOOK_SECONDS:
+            self._has_told = True
+            phase, run = (duration(seconds) for seconds in self._left())
+            self._bar.write(f"{self._title}: about {phase} left, {run} for all training of the run")
+
+    def _left(self) -> tuple[float, float]:
+        """Seconds that are left of this phase, and of all phases."""
+        if self._mark is None or self._step == self._mark[0]:
+            return 0.0, 0.0
+        of_step = (self._seconds() - self._mark[1]) / (self._step - self._mark[0])
+        steps = self._settings.steps - self._step
+        return of_step * steps, of_step * (steps + self._later_steps)
 
     def close(self) -> None:
         """Closes the progress bar and the event file, also after an error."""
@@ -192,7 +225,15 @@ class StepRecorder(keras.callbacks.Callback):
         self._bar.set_postfix(
             loss=f"{values['loss']:.3f}",
             text_to_image=f"{values['image_retrieval_accuracy']:.2f}",
+            run_left=duration(self._left()[1]) if self._mark else "?",
             refresh=False,
         )
         # Each row is the mean since the previous row.
         self.model.reset_metrics()
+
+
+def duration(seconds: float) -> str:
+    """A time to wait, as `40 s`, `12 min` or `31 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 120 * 60 else f"{seconds / 3600:.0f} h"

@@ -37,7 +37,8 @@ def test_run_folder_and_results(finished):
     for scores in (results["gzsl"], results["gzsl_alpha0"]):
         assert all(0 <= scores[key] <= 100 for key in "ush")
     assert 0 <= results["zsl"]["top1"] <= 100
-    assert results["alpha"] in [point["alpha"] for point in results["alpha_curve"]]
+    low, high = results["alpha_interval"]
+    assert 0 <= low <= results["alpha"] <= high
     assert results["alpha_curve"][0]["alpha"] == 0
     assert set(results["fingerprints"]["train"]) == {"images", "features", "captions"}
     config = json.loads((folder / "config.json").read_text())
@@ -57,6 +58,7 @@ def test_run_folder_and_results(finished):
     assert not (folder / "validation_curve.csv").exists()
     # The table and the way to the folder.
     assert "alpha = 0 " in printed and "(selected)" in printed and "ZSL" in printed
+    assert "alpha: 95 % interval" in printed
     assert "Run folder: runs/demo" in printed
     assert "word embeddings are learned" in printed
 

@@ -13,7 +13,7 @@ from clarel_tf.decision.prototypes import Prototypes, own_class_distance
 from clarel_tf.decision.selected import NoneThreshold, Selected
 from clarel_tf.evaluation.gzsl import (
     alpha_curve,
-    choose_alpha,
+    best_alpha,
     gzsl_scores,
     harmonic_mean,
     per_class_accuracy,
@@ -78,7 +78,7 @@ def test_scores_and_choice_by_hand():
     assert scores(0.12).h == pytest.approx(80)  # 2 * 2/3 * 1 / (5/3) = 0.8
     curve = alpha_curve(seen, labels[0], unseen, labels[1])
     assert curve[0] == AlphaPoint(0.0, **vars(scores(0.0)))
-    assert 0.1 < choose_alpha(curve) <= 0.15
+    assert 0.1 < best_alpha(curve) <= 0.15
     assert max(point.h for point in curve) == pytest.approx(80)
     assert curve[-1].s == 50 or curve[-1].s == 0
 
@@ -136,6 +136,7 @@ def selected_on_validation(**more: float) -> Selection:
         distance_level=10.0,
         validation=validation,
         alpha_curve=[],
+        alpha_interval=[0.03, 0.09],
         **more,
     )
 
@@ -146,6 +147,7 @@ def test_what_was_chosen_is_carried_over_by_hand():
     )
     as_selected = Selected(
         alpha=0.06,
+        alpha_interval=[0.03, 0.09],
         temperature=0.5,
         none_of_these=NoneThreshold(12.0, 80.0, 70.0),
         head_evidence=0.5,
@@ -156,6 +158,7 @@ def test_what_was_chosen_is_carried_over_by_hand():
     # A head start of 0.06 * 10 is 0.02 * 30, and the threshold lies 2 above the level of 30.
     carried = carry_over(selection, 30.0, "offset")
     assert carried.alpha == pytest.approx(0.02)
+    assert carried.alpha_interval == pytest.approx([0.01, 0.03])
     assert carried.alpha_captions_alone == pytest.approx(0.01)
     assert carried.none_of_these == NoneThreshold(32.0, 80.0, 70.0)
     assert carried.temperature == 0.5

@@ -23,9 +23,9 @@ def main(kind: str, config_file: str, run_dir: str) -> None:
     distribution = mirrored() if kind == "mirrored" else multi_worker()
     print(distribution)
     if distribution.is_chief:
-        run_experiment(config, make_splits(), run_dir, distribution=distribution)
+        run_experiment(config, make_splits(), run_dir, distribution=distribution, final="all")
     else:
-        follow_experiment(config, make_splits(), distribution)
+        follow_experiment(config, make_splits(), distribution, final="all")
     distribution.finish()
 
 

@@ -20,7 +20,7 @@ from tests.helpers.programs import ROOT
 from tests.helpers.workers import HELPERS, error_line, processes
 
 STEPS = 20
-PHASES = ("validation", ".")
+PHASES = ("validation", ".", "final")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def config(small_config) -> Config:
 @pytest.fixture(scope="module")
 def one_device(tmp_path_factory, config, splits) -> Path:
     folder = tmp_path_factory.mktemp("one_device") / "run"
-    run_experiment(config, splits, folder)
+    run_experiment(config, splits, folder, final="all")
     return folder
 
 

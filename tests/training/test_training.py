@@ -1,6 +1,7 @@
 """One phase of training: history, checkpoints, resume, schedules, determinism."""
 
 import dataclasses
+import re
 import shutil
 
 import keras
@@ -10,13 +11,15 @@ import pytest
 from clarel_tf.config import Config
 from clarel_tf.config_sections import TrainingConfig
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiments.training_phase import build_model, phase_config
+from clarel_tf.experiments.phases import phase_config
+from clarel_tf.experiments.training_phase import build_model
 from clarel_tf.models.caption_tower import CaptionTower
 from clarel_tf.models.vocabulary import build_vocabulary
+from clarel_tf.training import loop
 from clarel_tf.training.batches import training_batches
 from clarel_tf.training.checkpoints import CheckpointFolder
 from clarel_tf.training.history import HISTORY_COLUMNS, read_history
-from clarel_tf.training.loop import StepRecorder, train
+from clarel_tf.training.loop import StepRecorder, duration, train
 from clarel_tf.training.optimizers import make_optimizer, make_schedule
 
 
@@ -25,7 +28,7 @@ def train_in(folder, splits, config: Config, recorder_class=StepRecorder):
     keras.utils.set_random_seed(config.seed)
     words = build_vocabulary(c for captions in split.captions for c in captions)
     model = build_model(config, words, split, num_classes=4)
-    train(model, split, np.arange(4), config.training, folder, seed=config.seed)
+    train(model, split, np.arange(4), config.training, folder, seed=config.seed, later_steps=10**6)
     return {f"{i} {v.name}": v.numpy() for i, v in enumerate(model.variables)}
 
 
@@ -182,3 +185,21 @@ def test_equal_passes_give_the_larger_split_more_steps(splits, small_config):
     assert phase_config(equal, splits, "train") == equal
     # 24 images in train, 36 in trainval: 12 steps become 18.
     assert phase_config(equal, splits, "trainval") == equal.override({"steps": 18})
+
+
+def test_the_remaining_time_is_told_after_the_first_steps(
+    tmp_path, splits, small_config, monkeypatch, capsys
+):
+    monkeypatch.setattr(loop, "_FIRST_LOOK_SECONDS", 0.0)
+    train_in(tmp_path, splits, small_config)
+    told = [line for line in capsys.readouterr().out.splitlines() if "left" in line]
+    assert len(told) == 1
+    # 12 steps end at once; the million of later phases, at a millisecond each, would not.
+    found = re.fullmatch(r"training: about (\d+) s left, (\d+) (min|h) for all .*", told[0])
+    assert found and int(found[1]) < 10
+
+
+def test_a_time_in_words():
+    assert [duration(s) for s in (0, 89, 90, 3600, 7199, 7200, 90_000)] == [
+        *("0 s", "89 s", "2 min", "60 min", "120 min", "2 h", "25 h")
+    ]
