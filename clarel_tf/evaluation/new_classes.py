@@ -75,6 +75,8 @@ class NewClassTrial:
     def __init__(self, queries: EmbeddedQueries, alpha: float):
         """`queries` with a rule that has a `DescriptionModel`."""
         self._queries = queries
+        # Descriptions have their effect in the inputs for classes: these graphs serve every share.
+        self._blocks = BlockRule(queries.rule)
         self._images = np.concatenate([queries.seen.images, queries.unseen.images])
         self._labels = np.concatenate([queries.seen.labels, queries.unseen.labels])
         self._column, self._nearest, self._second = _two_nearest(self._images, queries, alpha)
@@ -137,8 +139,7 @@ class NewClassTrial:
         self, described: Classes, replaced: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields (rows, int [n, 1]; bool [n, C], whether each class takes each image)."""
-        blocks = BlockRule(self._queries.rule).distances(self._images, described)
-        for start, distances in blocks:
+        for start, distances in self._blocks.distances(self._images, described):
             rows = np.arange(start, start + len(distances))[:, np.newaxis]
             rival = np.where(
                 self._column[rows] == replaced, self._second[rows], self._nearest[rows]
