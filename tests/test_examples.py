@@ -31,7 +31,6 @@ def test_example(name, folder, demo_data_dir, monkeypatch):
     if "```python" in value.__doc__:
         return  # tests/models/test_own_towers.py runs it
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("TFDS_DATA_DIR", str(demo_data_dir))
     names = {"clarel_tf": clarel_tf, "np": np, "tf": tf, "keras": keras, "json": json, "os": os}
     case = doctest.DocTestParser().get_doctest(value.__doc__, names, name, None, 0)
     assert case.examples, f"clarel_tf.{name} has no example"

@@ -27,7 +27,7 @@ def test_python_blocks_run(tmp_path, demo_data_dir, demo_run):
         [sys.executable, "-c", "\n".join(blocks)],
         cwd=tmp_path,
         # This checkout, whatever else is installed.
-        env={**os.environ, "TFDS_DATA_DIR": str(demo_data_dir), "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=300,

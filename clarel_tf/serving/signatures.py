@@ -4,6 +4,9 @@ Every output has the batch as its first dimension, so that a server can batch re
 numbers are refused inside the graph: the request gets an error, and the server continues.
 """
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 import tensorflow as tf
 
@@ -25,6 +28,12 @@ def embed_images(model: Embedder, image_features: tf.Tensor) -> tf.Tensor:
 def embed_texts(model: Embedder, text: tf.Tensor) -> tf.Tensor:
     """Sentences, string [S] -> float32 [S, E]."""
     return model.text_tower(model.text_tower.tokenize(text))
+
+
+def text_graph(model: Embedder) -> Callable[[tf.Tensor], tf.Tensor]:
+    """`embed_texts` of a model as a graph: it is traced once for all signatures that call it."""
+    spec = tf.TensorSpec([None], tf.string)
+    return tf.function(functools.partial(embed_texts, model), [spec], autograph=False)
 
 
 def _with_finite_length(vectors: tf.Tensor, message: str) -> tf.Tensor:
@@ -61,6 +70,7 @@ class PrototypeClassifier:
           block: classes processed together; a larger block takes more memory.
         """
         self._model, self._selected, self._k, self._block = model, selected, k, block
+        self._embed_texts = text_graph(model)
         # Of equally near classes the first one wins, so seen classes come first.
         order = np.argsort(~is_seen, kind="stable")
         self._rule = rule.as_variables()
@@ -119,7 +129,7 @@ class PrototypeClassifier:
         with tf.control_dependencies([check]):  # checked first, for a clear message
             class_names = tf.identity(class_names)
         names, rows, counts = tf.unique_with_counts(class_names)
-        embedded = embed_texts(self._model, sentences)
+        embedded = self._embed_texts(sentences)
         return names, tf.math.unsorted_segment_mean(embedded, rows, tf.size(names)), counts
 
     def classify_with_prototypes(
@@ -191,7 +201,7 @@ class Gallery:
         k: int = 5,
     ):
         """M captions, the image number of each, [M, E]; N image ids, [N, E]."""
-        self._model, self._k = model, k
+        self._model, self._k, self._embed_texts = model, k, text_graph(model)
         self._captions = tf.Variable(captions, trainable=False, name="caption_texts")
         self._owners = tf.Variable(caption_owners, trainable=False, name="caption_owners")
         self._image_ids = tf.Variable(image_ids, trainable=False, name="image_ids")
@@ -211,7 +221,7 @@ class Gallery:
 
     def retrieve_images(self, text: tf.Tensor) -> Answer:
         """image_id and distance, [S, k], nearest first."""
-        found, distance = self._nearest(embed_texts(self._model, text), self._image_embeddings)
+        found, distance = self._nearest(self._embed_texts(text), self._image_embeddings)
         return {"image_id": tf.gather(self._image_ids, found), "distance": distance}
 
     def _nearest(self, queries: tf.Tensor, stored: tf.Variable) -> tuple[tf.Tensor, tf.Tensor]:
