@@ -184,7 +184,7 @@ def small_config() -> Config:
         {
             "embedding_size": 16,
             "word_size": 8,
-            "filters": (8,),  # those of the demo have two blocks
+            "filters": (8, 8),
             "lstm_units": 8,
             "max_tokens": 8,
             "steps": 12,
