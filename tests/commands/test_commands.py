@@ -34,7 +34,10 @@ def test_the_config_of_a_dataset_is_in_the_help():
 @pytest.mark.parametrize(
     ("program", "flags", "promise"),
     [
-        ("export_main.py", ["--export_dir=models"], "no partial files are left"),
+        pytest.param(
+            *("export_main.py", ["--export_dir=models"], "no partial files are left"),
+            marks=pytest.mark.slow,
+        ),
         ("train_main.py", ["--run_dir=new"], "continues from the last checkpoint"),
     ],
 )

@@ -72,7 +72,7 @@ def test_a_series_goes_on_where_it_stopped(repeated_demo, tmp_path):
     assert (run_dir / "repeats.json").read_text() == (folder / "run/repeats.json").read_text()
 
 
-@pytest.mark.parametrize("kind", ["run", "ensemble"])
+@pytest.mark.parametrize("kind", [pytest.param("run", marks=pytest.mark.slow), "ensemble"])
 def test_evaluating_again_gives_the_same_measures(request, splits, demo_data_dir, tmp_path, kind):
     if kind == "run":
         finished = request.getfixturevalue("demo_run")[0] / "runs" / "demo"

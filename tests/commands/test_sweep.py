@@ -1,4 +1,4 @@
-"""sweep_main.py in a real process, and the tables it makes."""
+"""sweep_main.py, and the tables it makes."""
 
 import csv
 import shutil
@@ -132,7 +132,7 @@ def read_rows(sweep_dir: Path) -> list[dict[str, str]]:
 def test_program_on_validation_splits(tmp_path, demo_data_dir):
     sweep_dir = tmp_path / "sweep"
     flags = [*SMALL, f"--sweep_dir={sweep_dir}", f"--data_dir={demo_data_dir}"]
-    done = run_program("sweep_main.py", *flags, "--grid=kappa=0.25", "--validation_only")
+    done = call_program("sweep_main.py", *flags, "--grid=kappa=0.25", "--validation_only")
     assert done.returncode == 0, done.stderr
     (row,) = read_rows(sweep_dir)
     assert (row["kappa"], row["splits"], row["run"]) == ("0.25", "validation", "kappa=0.25")

@@ -100,6 +100,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         return {name: archive[name] for name in archive.files}
 
 
+@pytest.mark.slow  # test_training.py resumes in one process and compares all weights
 def test_killed_and_started_again_it_ends_the_same(finished, tmp_path):
     """A process is killed; this one goes on, and has the values of a run that was never killed.
 

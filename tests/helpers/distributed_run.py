@@ -1,14 +1,18 @@
 """An experiment on the data of conftest.py, on two logical CPUs or as one of several workers.
 
-python distributed_run.py mirrored|multi_worker CONFIG_FILE RUN_DIR
+python distributed_run.py mirrored|mirrored_phase|multi_worker CONFIG_FILE RUN_DIR
+
+With `mirrored_phase` it is a single phase of training, on trainval.
 """
 
 import sys
+from pathlib import Path
 
 import tensorflow as tf
 
 from clarel_tf.config import Config
 from clarel_tf.experiments.experiment import follow_experiment, run_experiment
+from clarel_tf.experiments.training_phase import train_phase
 from clarel_tf.storage.files import read_json
 from clarel_tf.training.distributed.distribution import mirrored, multi_worker
 from tests.conftest import make_splits
@@ -16,13 +20,15 @@ from tests.conftest import make_splits
 
 def main(kind: str, config_file: str, run_dir: str) -> None:
     config = Config.from_dict(read_json(config_file))
-    if kind == "mirrored":
+    if kind != "multi_worker":
         cpu = tf.config.list_physical_devices("CPU")[0]
         half = tf.config.LogicalDeviceConfiguration()
         tf.config.set_logical_device_configuration(cpu, [half, half])
-    distribution = mirrored() if kind == "mirrored" else multi_worker()
+    distribution = multi_worker() if kind == "multi_worker" else mirrored()
     print(distribution)
-    if distribution.is_chief:
+    if kind == "mirrored_phase":
+        train_phase(config, make_splits()["trainval"], Path(run_dir), "phase", distribution)
+    elif distribution.is_chief:
         run_experiment(config, make_splits(), run_dir, distribution=distribution)
     else:
         follow_experiment(config, make_splits(), distribution)

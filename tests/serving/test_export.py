@@ -28,7 +28,7 @@ from clarel_tf.serving.export import write_saved_model
 from clarel_tf.serving.signatures import PrototypeClassifier
 from clarel_tf.storage.files import read_json
 from tests.helpers.independent_check import measure
-from tests.helpers.programs import ROOT, call_program, run_program
+from tests.helpers.programs import ROOT, call_program
 
 LIBRARY = Path(tf.sysconfig.get_lib())
 MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
@@ -43,7 +43,7 @@ def exported(tmp_path_factory, demo_run, demo_data_dir):
     (folder / "run").symlink_to(demo_run[0] / "runs" / "demo")
     data = f"--data_dir={folder / 'data'}"
     flags = [data, f"--run_dir={folder / 'run'}", f"--export_dir={folder / 'models'}"]
-    done = run_program("export_main.py", *flags, "--gallery_split=test_unseen")
+    done = call_program("export_main.py", *flags, "--gallery_split=test_unseen")
     assert done.returncode == 0, done.stderr
     assert "Exported version 1" in done.stdout
     builder = get_builder("demo", data_dir=str(folder / "data"))

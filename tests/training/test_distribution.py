@@ -72,7 +72,19 @@ def assert_same_run(ours: Path, theirs: Path, tolerance: float = 1e-4, phases=PH
                 assert row[key] == pytest.approx(other[key], abs=tolerance), key
 
 
-def test_two_devices_equal_one(tmp_path, config, one_device, splits, capsys):
+def test_two_devices_equal_one(tmp_path, config, splits):
+    """One phase; the slow tests have whole runs."""
+    files.write_json(tmp_path / "config.json", config.to_dict())
+    one, two = tmp_path / "one", tmp_path / "two"
+    train_phase(config, splits["trainval"], one, "on one device", None)
+    command = [HELPERS / "distributed_run.py", "mirrored_phase", tmp_path / "config.json", two]
+    (out,) = run(command, tmp_path)
+    assert "Training on 2 replicas\n" in out
+    assert_same_run(two, one, phases=["."])
+
+
+@pytest.mark.slow
+def test_a_whole_run_on_two_devices_equals_one(tmp_path, config, one_device, splits, capsys):
     """They do the second phase of a run whose first phase was done by one device."""
     files.write_json(tmp_path / "config.json", config.to_dict())
     folder = tmp_path / "run"
