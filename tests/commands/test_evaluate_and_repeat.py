@@ -27,6 +27,10 @@ def test_repeats_have_their_own_seeds_and_folders(repeated_run):
         for seed in (0, 1)
     ]
     assert [one["seed"] for one in results] == [0, 1] == summary["seeds"]
+    weights = [
+        load_model(folder / "run" / f"seed_{seed}" / "model.keras").get_weights() for seed in (0, 1)
+    ]
+    assert any((one != other).any() for one, other in zip(*weights, strict=True))
     values = [one["gzsl"]["h"] for one in results]
     assert summary["measures"]["h"]["mean"] == pytest.approx(statistics.mean(values))
     # Two values: t(0.975, 1) = 12.706, times their standard deviation over the root of 2.

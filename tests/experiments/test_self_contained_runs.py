@@ -66,7 +66,10 @@ def test_a_run_goes_on_and_is_evaluated_without_its_vector_file(tmp_path, splits
     whole = RunFolder(reference).read_results()
     shutil.copytree(reference.with_name("half"), tmp_path / "run")
     # The second phase has words that the first had not, and their vectors.
+    first = tmp_path / "run" / "validation" / "model.keras"
+    before = first.stat().st_mtime_ns
     assert run_experiment(config, splits, tmp_path / "run", NAMES) == whole
+    assert first.stat().st_mtime_ns == before
     evaluation = read_json(tmp_path / "run" / "evaluation.json")
     folder = RunFolder(tmp_path / "run")
     assert evaluate_run(folder, config, splits, NAMES, config.seed)[1] == from_json(

@@ -135,6 +135,7 @@ def test_a_run_cannot_mix_two_kinds_of_towers(config, splits, tmp_path):
         run_experiment(few, splits, tmp_path / "run", NAMES, make_towers=make_towers)
 
 
+@pytest.mark.slow  # repeats hand the towers on to what the tests above show
 def test_repeats_train_with_them(config, splits, tmp_path):
     few = config.override({"steps": 2, "warmup_steps": 1})
     run_repeats(few, splits, tmp_path, 2, NAMES, ensemble=True, make_towers=make_towers)
