@@ -31,7 +31,6 @@ hypothesis.settings.load_profile("no_deadline")
 _SLOW_FILES = (
     "test_export.py",
     "test_distribution.py",
-    "test_train_main.py",
     "test_self_contained_runs.py",
     "test_expansion.py",
     "test_zero_shot_builders.py",
@@ -41,7 +40,6 @@ _SLOW_FILES = (
     "test_examples.py",
     "test_training.py",
     "test_commands.py",
-    "test_real_cub.py",
     "test_sweep.py",
     "test_drift.py",
     "test_evaluate_and_repeat.py",

@@ -120,14 +120,14 @@ def test_embedders_equal_keras_for_every_batch(exported, tmp_path):
 
 def test_classifier_gives_exactly_the_results_of_the_run(exported, tmp_path):
     folder, _, splits, names, results = exported
-    scores = {}
-    for name, key in (("test_seen", "s"), ("test_unseen", "u")):
+    scores, asked = {}, (("test_seen", "s"), ("test_unseen", "u"))
+    answers = ask_cpp(
+        folder / "models/prototype_classifier/1",
+        tmp_path,
+        [("serving_default", {"image_features": splits[name].image_features}) for name, _ in asked],
+    )
+    for (name, key), answer in zip(asked, answers, strict=True):
         split = splits[name]
-        (answer,) = ask_cpp(
-            folder / "models/prototype_classifier/1",
-            tmp_path,
-            [("serving_default", {"image_features": split.image_features})],
-        )
         best = np.array([row[0] for row in answer["class_name"]])
         scores[key] = per_class_accuracy(best, np.array([names[label] for label in split.labels]))
         assert np.shape(answer["class_name"]) == (len(split), 5)
