@@ -76,11 +76,16 @@ def test_two_devices_equal_one(tmp_path, config, splits):
     """One phase; the slow tests have whole runs."""
     files.write_json(tmp_path / "config.json", config.to_dict())
     one, two = tmp_path / "one", tmp_path / "two"
+    for folder in (one, two):
+        folder.mkdir()
     train_phase(config, splits["trainval"], one, "on one device", None)
     command = [HELPERS / "distributed_run.py", "mirrored_phase", tmp_path / "config.json", two]
     (out,) = run(command, tmp_path)
     assert "Training on 2 replicas\n" in out
     assert_same_run(two, one, phases=["."])
+    # Then one of two copies is changed.
+    assert "no drift at step 2\n" in out
+    assert "drifted apart at or before step 4: their copies of one differ" in out
 
 
 @pytest.mark.slow
