@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from clarel_tf.data.split import Split
-from clarel_tf.decision.blocks import BlockRule
+from clarel_tf.decision.blocks import on_blocks
 from clarel_tf.decision.descriptions import (
     MOST_REFERENCES,
     DescriptionModel,
@@ -75,6 +75,8 @@ class NewClassTrial:
     def __init__(self, queries: EmbeddedQueries, alpha: float):
         """`queries` with a rule that has a `DescriptionModel`."""
         self._queries = queries
+        self._blocks = on_blocks(queries.rule)  # the same for every share
+        self._means: dict[tuple[Description, ...], np.ndarray] = {}  # of descriptions, by share too
         self._images = np.concatenate([queries.seen.images, queries.unseen.images])
         self._labels = np.concatenate([queries.seen.labels, queries.unseen.labels])
         self._column, self._nearest, self._second = _two_nearest(self._images, queries, alpha)
@@ -124,10 +126,13 @@ class NewClassTrial:
         """Percent of all images that empty descriptions take, by kind and number of sentences."""
         if not len(self._images):
             return []
-        flat = [sentence for one in descriptions for sentence in one.sentences]
         counts = np.array([len(one.sentences) for one in descriptions])
-        starts = np.cumsum(counts) - counts
-        means = np.add.reduceat(model.embed_texts(flat), starts, axis=0) / counts[:, np.newaxis]
+        means = self._means.get(tuple(descriptions))
+        if means is None:
+            flat = [sentence for one in descriptions for sentence in one.sentences]
+            starts = np.cumsum(counts) - counts
+            means = np.add.reduceat(model.embed_texts(flat), starts, axis=0) / counts[:, np.newaxis]
+            self._means[tuple(descriptions)] = means
         described = self._queries.rule.describe_new(means.astype(np.float32), counts)
         taken = np.zeros(len(counts))
         for _, takes in self._takes(described, np.full(len(counts), -1)):
@@ -145,8 +150,7 @@ class NewClassTrial:
         self, described: Classes, replaced: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields (rows, int [n, 1]; bool [n, C], whether each class takes each image)."""
-        blocks = BlockRule(self._queries.rule).distances(self._images, described)
-        for start, distances in blocks:
+        for start, distances in self._blocks.distances(self._images, described):
             rows = np.arange(start, start + len(distances))[:, np.newaxis]
             rival = np.where(
                 self._column[rows] == replaced, self._second[rows], self._nearest[rows]

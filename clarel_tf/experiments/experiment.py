@@ -53,10 +53,10 @@ def run_experiment(
     Example:
 
     >>> splits = clarel_tf.load_splits(clarel_tf.get_builder("demo"))
-    >>> config = clarel_tf.preset("tiny").override({"steps": 5, "warmup_steps": 1})
+    >>> config = clarel_tf.preset("tiny").override({"steps": 300, "seed": 1})
     >>> results = clarel_tf.run_experiment(config, splits, "runs/short")  # doctest: +ELLIPSIS
     Word vectors: none given, ...
-    >>> 0 <= results.gzsl.h <= 100
+    >>> results.gzsl.h > 20
     True
     """
     _check_arguments(splits, class_names, final)

@@ -63,8 +63,11 @@ class Embedder(keras.Model):
         tokens = tf.TensorSpec([None, self.text_tower.max_tokens], tf.int32)
         self._embed_image_batch = tf.function(self.image_tower.__call__, [features])
         self._embed_token_batch = tf.function(self.text_tower.__call__, [tokens])
+        # It calls the graph of token ids, so that the text tower is traced once.
         self._embed_text_batch = tf.function(
-            lambda texts: self.text_tower(self.text_tower.tokenize(texts)),
+            lambda texts: self._embed_token_batch(
+                tf.ensure_shape(self.text_tower.tokenize(texts), tokens.shape)
+            ),
             [tf.TensorSpec([None], tf.string)],
         )
 

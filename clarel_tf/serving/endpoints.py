@@ -20,7 +20,7 @@ from clarel_tf.serving.signatures import (
     Gallery,
     PrototypeClassifier,
     embed_images,
-    embed_texts,
+    text_graph,
 )
 from clarel_tf.serving.versions import CLASSIFY_WITH_OPTIONS, EMBED_WITH_ID
 
@@ -38,9 +38,10 @@ def image_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:
 
 def text_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:
     """The signatures of the text embedder."""
+    embed_texts = text_graph(model)
 
     def embed(text: tf.Tensor) -> Answer:
-        return {"embedding": embed_texts(model, text)}
+        return {"embedding": embed_texts(text)}
 
     return _plain_and_with_id(embed, export_id, [_strings("text")])
 

@@ -4,6 +4,9 @@ Every output has the batch as its first dimension, so that a server can batch re
 numbers are refused inside the graph: the request gets an error, and the server continues.
 """
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 import tensorflow as tf
 
@@ -29,6 +32,12 @@ def embed_images(model: Embedder, image_features: tf.Tensor) -> tf.Tensor:
 def embed_texts(model: Embedder, text: tf.Tensor) -> tf.Tensor:
     """Sentences, string [S] -> float32 [S, E]."""
     return model.text_tower(model.text_tower.tokenize(text))
+
+
+def text_graph(model: Embedder) -> Callable[[tf.Tensor], tf.Tensor]:
+    """`embed_texts` of a model as a graph: it is traced once for all signatures that call it."""
+    spec = tf.TensorSpec([None], tf.string)
+    return tf.function(functools.partial(embed_texts, model), [spec], autograph=False)
 
 
 def _with_finite_length(vectors: tf.Tensor, message: str) -> tf.Tensor:
@@ -338,7 +347,7 @@ class Gallery:
         k: int = 5,
     ):
         """M captions, the image number of each, [M, E]; N image ids, [N, E]."""
-        self._model, self._k = model, k
+        self._model, self._k, self._embed_texts = model, k, text_graph(model)
         self._captions = tf.Variable(captions, trainable=False, name="caption_texts")
         self._owners = tf.Variable(caption_owners, trainable=False, name="caption_owners")
         self._image_ids = tf.Variable(image_ids, trainable=False, name="image_ids")
@@ -358,7 +367,7 @@ class Gallery:
 
     def retrieve_images(self, text: tf.Tensor) -> Answer:
         """image_id and distance, [S, k], nearest first."""
-        found, distance = self._nearest(embed_texts(self._model, text), self._image_embeddings)
+        found, distance = self._nearest(self._embed_texts(text), self._image_embeddings)
         return {"image_id": tf.gather(self._image_ids, found), "distance": distance}
 
     def _nearest(self, queries: tf.Tensor, stored: tf.Variable) -> tuple[tf.Tensor, tf.Tensor]:

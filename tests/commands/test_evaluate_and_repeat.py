@@ -27,6 +27,10 @@ def test_repeats_have_their_own_seeds_and_folders(repeated_run):
         for seed in (0, 1)
     ]
     assert [one["seed"] for one in results] == [0, 1] == summary["seeds"]
+    weights = [
+        load_model(folder / "run" / f"seed_{seed}" / "model.keras").get_weights() for seed in (0, 1)
+    ]
+    assert any((one != other).any() for one, other in zip(*weights, strict=True))
     values = [one["gzsl"]["h"] for one in results]
     assert summary["measures"]["h"]["mean"] == pytest.approx(statistics.mean(values))
     # Two values: t(0.975, 1) = 12.706, times their standard deviation over the root of 2.
@@ -72,7 +76,7 @@ def test_a_series_goes_on_where_it_stopped(repeated_demo, tmp_path):
     assert (run_dir / "repeats.json").read_text() == (folder / "run/repeats.json").read_text()
 
 
-@pytest.mark.parametrize("kind", ["run", "ensemble"])
+@pytest.mark.parametrize("kind", [pytest.param("run", marks=pytest.mark.slow), "ensemble"])
 def test_evaluating_again_gives_the_same_measures(request, splits, demo_data_dir, tmp_path, kind):
     if kind == "run":
         finished = request.getfixturevalue("demo_run")[0] / "runs" / "demo"

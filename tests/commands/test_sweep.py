@@ -1,4 +1,4 @@
-"""sweep_main.py in a real process, and the tables it makes."""
+"""sweep_main.py, and the tables it makes."""
 
 import csv
 import shutil
@@ -11,7 +11,8 @@ from clarel_tf.config import Config
 from clarel_tf.data.loading import get_builder, load_splits
 from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiments.experiment import run_experiment, run_validation
+from clarel_tf.experiments.experiment import run_validation
+from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.experiments.sweep import collect, grid_configs, parse_grid, remove_figures
 from clarel_tf.reporting.statistics import MeanAndInterval
 from clarel_tf.reporting.sweep_report import ablation_table, averaged, settings_table
@@ -96,9 +97,8 @@ def test_ablation_stands_beside_the_published_values():
     assert "| 0 | 0.5 | 0.0 | 1 | 30.0 | 60.0 | 40.0 | 39.3 | 57.5 | 46.7 |" in table
 
 
-def test_a_look_at_validation_tests_nothing_and_the_run_goes_on_from_there(
-    tmp_path, splits, small_config, finished_run
-):
+def test_a_look_at_validation_tests_nothing(tmp_path, splits, small_config, finished_run):
+    """That it goes on: tests/experiments/test_self_contained_runs.py, with training."""
     run_dir = Path(shutil.copytree(finished_run, tmp_path / "run"))
     shutil.rmtree(run_dir / "checkpoints")
     for name in ("results.json", "evaluation.json", "model.keras", "history.csv", "classes.npz"):
@@ -113,9 +113,10 @@ def test_a_look_at_validation_tests_nothing_and_the_run_goes_on_from_there(
     measures = [*(row[name] for name in ("zsl", "h0", "h", "ausuc")), 0.0]
     assert table[2] == f"| {row['kappa']} | 1 | " + " | ".join(f"{x:.1f}" for x in measures) + " |"
 
-    trained = (tmp_path / "run" / "validation" / "model.keras").stat().st_mtime_ns
-    results = run_experiment(small_config, splits, tmp_path / "run")
-    assert (tmp_path / "run" / "validation" / "model.keras").stat().st_mtime_ns == trained
+    assert not (run_dir / "model.keras").exists() and not (run_dir / "results.json").exists()
+    shutil.rmtree(run_dir)
+    shutil.copytree(finished_run, run_dir)
+    results = RunFolder(run_dir).read_results()
     assert results.alpha_on_validation == chosen.alpha
     (row,) = collect(tmp_path, configs, grid)
     assert row["splits"] == "test" and row["h"] == results.gzsl.h
@@ -132,7 +133,7 @@ def read_rows(sweep_dir: Path) -> list[dict[str, str]]:
 def test_program_on_validation_splits(tmp_path, demo_data_dir):
     sweep_dir = tmp_path / "sweep"
     flags = [*SMALL, f"--sweep_dir={sweep_dir}", f"--data_dir={demo_data_dir}"]
-    done = run_program("sweep_main.py", *flags, "--grid=kappa=0.25", "--validation_only")
+    done = call_program("sweep_main.py", *flags, "--grid=kappa=0.25", "--validation_only")
     assert done.returncode == 0, done.stderr
     (row,) = read_rows(sweep_dir)
     assert (row["kappa"], row["splits"], row["run"]) == ("0.25", "validation", "kappa=0.25")

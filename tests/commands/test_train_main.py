@@ -102,10 +102,17 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         return {name: archive[name] for name in archive.files}
 
 
+@pytest.mark.slow  # test_training.py resumes in one process and compares all weights
 def test_killed_and_started_again_it_ends_the_same(finished, tmp_path):
-    """A process is killed; this one goes on, and has the values of a run that was never killed."""
+    """A process is killed; this one goes on, and has the values of a run that was never killed.
+
+    The first phase was over when the process began.
+    """
     reference, _, flags = finished
     folder = tmp_path / "run"
+    shutil.copytree(reference / "validation", folder / "validation")
+    for name in (".clarel_tf.json", "config.json", "data.json"):
+        shutil.copy(reference / name, folder / name)
     flags = [*flags, f"--run_dir={folder}"]
     # Once, in the second phase; test_kills.py kills in every phase, and much more often.
     process = subprocess.Popen(

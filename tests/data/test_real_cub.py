@@ -23,6 +23,8 @@ def built(tmp_path_factory):
     return builder, load_splits(builder, str(DATA / "cub"))
 
 
+# tests/data/test_zero_shot_builders.py has small files of the same kind, value by value.
+@pytest.mark.slow
 def test_counts_are_those_of_the_paper(built):
     builder, splits = built
     counts = {name: (len(split), len(np.unique(split.labels))) for name, split in splits.items()}
@@ -38,6 +40,7 @@ def test_counts_are_those_of_the_paper(built):
     assert "001.Black_footed_Albatross" in class_names(builder)
 
 
+@pytest.mark.slow
 def test_every_value_comes_back(built):
     builder, splits = built
     raw = scipy.io.loadmat(DATA / "cub" / "features.mat")
@@ -55,6 +58,7 @@ def test_every_value_comes_back(built):
         assert names == [image_id.split("/")[0] for image_id in split.image_ids]
 
 
+@pytest.mark.slow
 def test_report_tells_of_the_overlap_and_the_vectors(built):
     builder, splits = built
     vectors = DATA / "word_vectors" / "glove.6B.100d.subset.txt.gz"

@@ -64,21 +64,17 @@ def test_kept_vectors_are_those_of_the_file(tmp_path, splits):
 def test_a_run_goes_on_and_is_evaluated_without_its_vector_file(tmp_path, splits, trained):
     config, reference, moved = trained
     whole = RunFolder(reference).read_results()
-    for name in ("run", "early"):
-        shutil.copytree(reference.with_name("half"), tmp_path / name)
+    shutil.copytree(reference.with_name("half"), tmp_path / "run")
     # The second phase has words that the first had not, and their vectors.
+    first = tmp_path / "run" / "validation" / "model.keras"
+    before = first.stat().st_mtime_ns
     assert run_experiment(config, splits, tmp_path / "run", NAMES) == whole
+    assert first.stat().st_mtime_ns == before
     evaluation = read_json(tmp_path / "run" / "evaluation.json")
     folder = RunFolder(tmp_path / "run")
     assert evaluate_run(folder, config, splits, NAMES, config.seed)[1] == from_json(
         Measures, evaluation, "evaluation.json"
     )
-    # So it is where the run was killed before its first checkpoint.
-    chosen = folder.read_selection()
-    for path in (tmp_path / "early").rglob("*"):
-        if path.name in ("model.keras", "selection.json", "checkpoints"):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert run_validation(config, splits, tmp_path / "early") == chosen
     # Where the file is now may be said, and it is compared.
     there = config.override({"word_vectors": shutil.copy(moved, str(tmp_path / "there.txt"))})
     assert run_experiment(there, splits, tmp_path / "run", NAMES).zsl == whole.zsl
@@ -88,6 +84,18 @@ def test_a_run_goes_on_and_is_evaluated_without_its_vector_file(tmp_path, splits
     without = config.override({"word_vectors": ""})
     with pytest.raises(ClarelError, match=r"word_vectors=.*, now it is"):
         run_experiment(without, splits, tmp_path / "run", NAMES)
+
+
+@pytest.mark.slow  # the second phase begins without the file in the test above
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_without_the_file(
+    tmp_path, splits, trained
+):
+    config, reference, _ = trained
+    early = shutil.copytree(reference.with_name("half"), tmp_path / "early")
+    for path in early.rglob("*"):
+        if path.name in ("model.keras", "selection.json", "checkpoints"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert run_validation(config, splits, early) == RunFolder(reference).read_selection()
 
 
 def test_export_needs_the_file_for_all_its_words_alone(tmp_path, trained):

@@ -135,6 +135,7 @@ def test_a_run_cannot_mix_two_kinds_of_towers(config, splits, tmp_path):
         run_experiment(few, splits, tmp_path / "run", NAMES, make_towers=make_towers)
 
 
+@pytest.mark.slow  # repeats hand the towers on to what the tests above show
 def test_repeats_train_with_them(config, splits, tmp_path):
     few = config.override({"steps": 2, "warmup_steps": 1})
     run_repeats(few, splits, tmp_path, 2, NAMES, ensemble=True, make_towers=make_towers)
@@ -151,26 +152,26 @@ def test_a_loaded_model_embeds_as_before(splits, config, tmp_path):
     np.testing.assert_array_equal(loaded.embed_texts(SENTENCES), model.embed_texts(SENTENCES))
 
 
-@pytest.mark.parametrize("kind", [0, 1], ids=["rest", "grpc"])
-def test_an_export_is_served_and_takes_new_classes(run, splits, tmp_path, kind):
+def test_an_export_is_served_and_takes_new_classes(run, splits, tmp_path):
     folder, results = run
     model = load_model(folder / "model.keras")
     export_run(model, splits, NAMES, results, tmp_path / "models", k=3, gallery_split="test_seen")
     features = splits["test_unseen"].image_features
     with serve(tmp_path / "models") as addresses:
-        client = connect(addresses[kind])
-        found = client.embed_texts(SENTENCES)
-        np.testing.assert_allclose(found, model.embed_texts(SENTENCES), atol=1e-5)
-        sentences = ["a pink bird", "it is pink"]
-        answer = client.classify(features, new_classes={"mine": sentences})
-        assert set(answer["class_name"].ravel()) <= {*NAMES, "mine"}
-        prototypes = client.predict(
-            "prototype_classifier",
-            {"sentences": sentences, "class_names": ["mine", "mine"]},
-            "embed_prototypes",
-        )
-        expected = model.embed_texts(sentences).mean(axis=0)
-        np.testing.assert_allclose(prototypes["prototype"][0], expected, atol=1e-5)
+        for address in addresses:  # REST and gRPC
+            client = connect(address)
+            found = client.embed_texts(SENTENCES)
+            np.testing.assert_allclose(found, model.embed_texts(SENTENCES), atol=1e-5)
+            sentences = ["a pink bird", "it is pink"]
+            answer = client.classify(features, new_classes={"mine": sentences})
+            assert set(answer["class_name"].ravel()) <= {*NAMES, "mine"}
+            prototypes = client.predict(
+                "prototype_classifier",
+                {"sentences": sentences, "class_names": ["mine", "mine"]},
+                "embed_prototypes",
+            )
+            expected = model.embed_texts(sentences).mean(axis=0)
+            np.testing.assert_allclose(prototypes["prototype"][0], expected, atol=1e-5)
 
 
 def test_batches_use_the_ids_of_the_tower(splits, config):

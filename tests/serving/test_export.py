@@ -26,7 +26,7 @@ from clarel_tf.serving.signatures import PrototypeClassifier
 from clarel_tf.storage.files import read_json
 from tests.helpers.cpp_calls import ask_cpp, signatures
 from tests.helpers.independent_check import measure
-from tests.helpers.programs import ROOT, call_program, run_program
+from tests.helpers.programs import ROOT, call_program
 
 MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
 SENTENCES = ["a small bird with a red crown", "", "zzz unknown", "blue, back!", "a " * 100_000]
@@ -40,7 +40,7 @@ def exported(tmp_path_factory, demo_run, demo_data_dir):
     (folder / "run").symlink_to(demo_run[0] / "runs" / "demo")
     data = f"--data_dir={folder / 'data'}"
     flags = [data, f"--run_dir={folder / 'run'}", f"--export_dir={folder / 'models'}"]
-    done = run_program("export_main.py", *flags, "--gallery_split=test_unseen")
+    done = call_program("export_main.py", *flags, "--gallery_split=test_unseen")
     assert done.returncode == 0, done.stderr
     assert "Exported version 1" in done.stdout
     builder = get_builder("demo", data_dir=str(folder / "data"))
@@ -81,14 +81,14 @@ def test_embedders_equal_keras_for_every_batch(exported, tmp_path):
 
 def test_classifier_gives_exactly_the_results_of_the_run(exported, tmp_path):
     folder, _, splits, names, results = exported
-    scores = {}
-    for name, key in (("test_seen", "s"), ("test_unseen", "u")):
+    scores, asked = {}, (("test_seen", "s"), ("test_unseen", "u"))
+    answers = ask_cpp(
+        folder / "models/prototype_classifier/1",
+        tmp_path,
+        [("serving_default", {"image_features": splits[name].image_features}) for name, _ in asked],
+    )
+    for (name, key), answer in zip(asked, answers, strict=True):
         split = splits[name]
-        (answer,) = ask_cpp(
-            folder / "models/prototype_classifier/1",
-            tmp_path,
-            [("serving_default", {"image_features": split.image_features})],
-        )
         best = np.array([row[0] for row in answer["class_name"]])
         scores[key] = per_class_accuracy(best, np.array([names[label] for label in split.labels]))
         assert np.shape(answer["class_name"]) == (len(split), 5)

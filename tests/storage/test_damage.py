@@ -60,6 +60,7 @@ def test_a_digit_or_a_letter_that_changed_is_noticed_when_a_run_goes_on(
     assert str(run_dir / name) in str(caught.value)
 
 
+@pytest.mark.slow  # a part of test_ownership.py::test_the_advice_of_the_messages_loses_no_model
 def test_results_that_changed_are_noticed_and_made_again(
     run_dir, finished_run, splits, small_config
 ):

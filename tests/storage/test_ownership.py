@@ -159,14 +159,15 @@ def test_what_is_behind_a_link_is_left_alone(tmp_path, small_config, finished_ru
     assert (empty / "history.csv").is_symlink() and mine.read_text() == "work"
 
 
-def test_no_damaged_model_takes_the_place_of_another(tmp_path, splits, small_config, finished_run):
+def test_no_damaged_model_takes_the_place_of_another(tmp_path, small_config, finished_run):
+    """tests/storage/test_damage.py has a whole run that finds one."""
     run = Path(shutil.copytree(finished_run, tmp_path / "run"))
-    damaged = []
+    model, damaged = load_model(run / "model.keras"), []
     for letter in (b"x", b"y"):
-        (run / "results.json").unlink()
         damaged.append((run / "model.keras").read_bytes() + letter)
         (run / "model.keras").write_bytes(damaged[-1])
-        run_experiment(small_config, splits, run, NAMES)
+        save_model(model, run / "model.keras")
+        assert load_model(run / "model.keras").feature_size == model.feature_size
     kept = [run / "model.keras.damaged", run / "model.keras.damaged-2"]
     assert [path.read_bytes() for path in kept] == damaged
     with RunFolder(run).opened(small_config, restart=True):  # they are files of ours
@@ -187,7 +188,7 @@ def test_an_older_run_without_a_mark_goes_on(tmp_path, splits, small_config, fin
     run = Path(shutil.copytree(finished_run, tmp_path / "run"))
     (run / ownership.MARK).unlink()
     (run / "results.json").unlink()
-    run_experiment(small_config, splits, run, NAMES)
+    run_validation(small_config, splits, run)
     assert ownership.kind_of(run) == "run"
     # But not one whose config nobody vouches for.
     other = Path(shutil.copytree(finished_run, tmp_path / "other"))

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from clarel_tf.config import Config
+from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiments.experiment import run_experiment
+from clarel_tf.experiments.training_phase import train_phase
 from clarel_tf.storage import files
 from clarel_tf.training.distributed.distribution import Distribution, multi_worker
 from clarel_tf.training.distributed.tf_config import read_tf_config
@@ -70,7 +72,24 @@ def assert_same_run(ours: Path, theirs: Path, tolerance: float = 1e-4, phases=PH
                 assert row[key] == pytest.approx(other[key], abs=tolerance), key
 
 
-def test_two_devices_equal_one(tmp_path, config, one_device, splits):
+def test_two_devices_equal_one(tmp_path, config, splits):
+    """One phase; the slow tests have whole runs."""
+    files.write_json(tmp_path / "config.json", config.to_dict())
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder in (one, two):
+        folder.mkdir()
+    train_phase(config, splits["trainval"], one, "on one device", None)
+    command = [HELPERS / "distributed_run.py", "mirrored_phase", tmp_path / "config.json", two]
+    (out,) = run(command, tmp_path)
+    assert "Training on 2 replicas\n" in out
+    assert_same_run(two, one, phases=["."])
+    # Then one of two copies is changed.
+    assert "no drift at step 2\n" in out
+    assert "drifted apart at or before step 4: their copies of one differ" in out
+
+
+@pytest.mark.slow
+def test_a_whole_run_on_two_devices_equals_one(tmp_path, config, one_device, splits, capsys):
     """They do the second phase of a run whose first phase was done by one device."""
     files.write_json(tmp_path / "config.json", config.to_dict())
     folder = tmp_path / "run"
@@ -84,10 +103,11 @@ def test_two_devices_equal_one(tmp_path, config, one_device, splits):
     assert "Training on 2 replicas\n" in out
     assert_same_run(folder, one_device)
     # One device goes on from what two of them saved.
-    (folder / "results.json").unlink()
     (folder / "checkpoints" / f"step_{STEPS:09d}.npz").unlink()
     (folder / "model.keras").unlink()
-    run_experiment(config, splits, folder)
+    split = apply_protocol(splits, config.protocol)["trainval"]
+    train_phase(config, split, folder, "on one device", None)
+    assert f"resuming after step 10 of {STEPS}" in capsys.readouterr().out
     assert_same_run(folder, one_device)
 
 

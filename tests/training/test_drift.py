@@ -1,4 +1,7 @@
-"""Replicas whose copies of the weights differ: on two logical CPUs, and as two real workers."""
+"""Replicas whose copies of the weights differ: on two logical CPUs, and as two real workers.
+
+By default, one check on two logical CPUs: tests/training/test_distribution.py.
+"""
 
 import numpy as np
 import pytest
@@ -24,31 +27,6 @@ def test_what_counts_as_drift():
     changed = projections.copy()
     changed[:, 0] = np.nan
     assert not drifted(changed, norms, TOLERANCES).any()
-
-
-ON_TWO_DEVICES = """
-import keras
-import tensorflow as tf
-from clarel_tf.training.distributed.distribution import mirrored
-from clarel_tf.training.distributed.drift import drift_check
-half = tf.config.LogicalDeviceConfiguration()
-tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [half, half])
-distribution = mirrored()
-with distribution.strategy.scope():
-    variables = [keras.Variable([1.0, 2.0], name="one"), keras.Variable([3], name="two")]
-check = drift_check(variables, distribution)
-check(2)
-print("equal", flush=True)
-variables[0]._value.values[1].assign([1.0, 2.1])
-check(4)
-"""
-
-
-def test_a_changed_copy_on_another_device_is_named(tmp_path):
-    with processes(["-c", ON_TWO_DEVICES], tmp_path) as (process,):
-        out, err = process.communicate(timeout=200)
-    assert out == "equal\n" and process.returncode == 1
-    assert "the replicas have drifted apart at or before step 4: their copies of one differ" in err
 
 
 @pytest.mark.slow
