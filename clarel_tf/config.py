@@ -20,7 +20,9 @@ class Config:
     """
 
     dataset: str = setting("demo", "dataset: a folder below datasets/")
-    dataset_config: str = setting("", "builder config of the dataset (empty: its default)")
+    dataset_config: str = setting(
+        "", "builder config of the dataset (empty: its default); for pairs, any name of your own"
+    )
     protocol: str = setting(
         "clean",
         "validation protocol: 'clean' leaves every test_seen image out, 'paper' does not",

@@ -26,7 +26,11 @@ def define_flags() -> None:
     )
     flags.DEFINE_string("features", None, ".npz file with image_ids [N], features [N, D]")
     flags.DEFINE_string("dataset", None, "take the images of --image_ids from this dataset")
-    flags.DEFINE_string("config", "", "builder config of the dataset (empty: its default)")
+    flags.DEFINE_string(
+        "config",
+        "",
+        "builder config of the dataset (empty: its default); for pairs, any name of your own",
+    )
     flags.DEFINE_list("image_ids", [], "ids of the images to classify")
     flags.DEFINE_multi_string(
         "new_class",

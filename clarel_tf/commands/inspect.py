@@ -10,7 +10,11 @@ from clarel_tf.commands import cli
 
 def define_flags() -> None:
     flags.DEFINE_string("dataset", "demo", "dataset: a folder below datasets/")
-    flags.DEFINE_string("config", "", "builder config of the dataset (empty: its default)")
+    flags.DEFINE_string(
+        "config",
+        "",
+        "builder config of the dataset (empty: its default); for pairs, any name of your own",
+    )
     flags.DEFINE_string("word_vectors", "", "vector file; its coverage is shown")
     flags.DEFINE_integer("max_tokens", 30, "tokens of a caption; the rest is cut", lower_bound=1)
     flags.DEFINE_bool("per_class", False, "list the images of every class in every split")

@@ -13,6 +13,7 @@ from clarel_tf.data.loading import class_names, get_builder, load_splits
 from clarel_tf.data.pairs.splits import SplitShares
 from clarel_tf.data.schema import SPLITS
 from clarel_tf.experiments.run_folder import RunFolder
+from clarel_tf.storage.files import read_json
 from tests.helpers.pairs_data import (
     assert_same_as,
     build,
@@ -128,6 +129,8 @@ def test_example_of_the_readme_builds_by_command_and_zero_shot_works(tmp_path):
     command += ["--beam_pipeline_options=runner=DirectRunner"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    [note] = (tmp_path / "data").rglob("raw_files.json")
+    assert read_json(note)["files"].keys() == {"table.csv", "features.npz"}
     builder = get_builder("pairs", "beam-birds", str(tmp_path / "data"))  # of another process
     splits = load_splits(builder)
     assert sorted(class_names(builder)) == sorted({row.split(",")[1] for row in table[1:]})

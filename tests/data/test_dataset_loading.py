@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from clarel_tf.data.loading import class_names, get_builder, load_splits
+from clarel_tf.data.schema import checked_class_names
 from clarel_tf.errors import ClarelError
 
 BUILDER = """
@@ -91,3 +92,9 @@ def test_unknown_dataset(name):
 def test_unknown_config():
     with pytest.raises(ClarelError, match="dataset 'demo' has no config 'large'; it has: none"):
         get_builder("demo", "large")
+
+
+def test_class_names_that_look_like_one():
+    assert checked_class_names(["wren", "crow"], "names") == ["wren", "crow"]
+    with pytest.raises(ClarelError, match="classes 1 and 3 are called 'Red wren' and 'red  wren'"):
+        checked_class_names(["Red wren", "crow", "red  wren"], "names")

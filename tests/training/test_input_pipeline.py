@@ -141,6 +141,15 @@ def test_class_balanced_batches_depend_on_seed_and_step_alone():
 def test_impossible_requests_are_named():
     with pytest.raises(ClarelError, match="batch_size is 9, but split 'train' has only 8"):
         batches(batch_size=9)
-    split = dataclasses.replace(SPLIT, captions=[[b"0"]] * 7 + [[]])
-    with pytest.raises(ClarelError, match="'image_0007' has no caption"):
+    split = dataclasses.replace(SPLIT, captions=[[b"0"]] * 4 + [[], [], [b"0"], [b"0"]])
+    with pytest.raises(ClarelError, match="'image_0004' has no caption, and neither has its class"):
         batches(split)
+
+
+def test_an_image_without_captions_is_trained_with_those_of_its_class():
+    own = [[b"0"]] * 4 + [[b"6", b"7", b"8"], [], [b"0"], [b"0"]]
+    split = dataclasses.replace(SPLIT, captions=own, descriptions={9: [b"9"]})
+    borrowed = split.with_borrowed_captions().captions[5]
+    assert len(borrowed) == 3 and set(borrowed) < {b"6", b"7", b"8", b"9"}
+    given = dataclasses.replace(split, captions=[*own[:5], borrowed, *own[6:]])
+    assert_same(batches(split), batches(given))
