@@ -65,11 +65,13 @@ An answer is class_name, distance and probability [B, {k}], nearest first, and a
 `classify_with_new_classes` each sentence describes the class at the same position in
 `class_names`. New classes compete with the stored ones and need no training. A mean of few
 sentences lies farther from every image than a mean of many; its distance is corrected for that.
-One sentence is enough; more sentences make the class more accurate. `classify_with_options` takes
-all options of a request at once. `k` is the number of classes in the answer, and `among` names the
-stored classes on offer. A new class with the name of a stored one must be in `replaces` (it takes its
-place) or in `extends` (its sentences are added to the stored captions). Its further outputs say of
-each new class where it stands, and which share of its words the model knows. With `head_evidence` in the
+One sentence is enough; more sentences make the class more accurate. With `head_evidence` in the
 run, distances to seen classes include the image head. With `discriminant_evidence`, all distances
-include linear discriminants (LDA) of the seen classes.{gallery}
+include linear discriminants (LDA) of the seen classes.
+
+`classify_with_options` takes all options of a request at once. `k` is the number of classes in the
+answer, and `among` names the stored classes on offer. A new class with the name of a stored one
+must be in `replaces` (it takes its place) or in `extends` (its sentences are added to the stored
+captions). Its further outputs say where each new class stands, however far it is, and which share
+of its words the model knows.{gallery}
 """
