@@ -24,12 +24,9 @@ from clarel_tf.config_sections import ModelConfig
 from clarel_tf.decision.selected import NoneThreshold, Selected
 from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.standard_towers import standard_towers
+from clarel_tf.serving.embeddings import embed_images, embed_texts
 from clarel_tf.serving.export import write_saved_model
-from clarel_tf.serving.signatures import (
-    PrototypeClassifier,
-    embed_images,
-    embed_texts,
-)
+from clarel_tf.serving.signatures import PrototypeClassifier
 from tests.helpers.plain_text_tower import PlainTextTower
 
 ROUNDS = 5

@@ -1,7 +1,7 @@
 """Classifies images with an exported classifier, in a folder or on a model server.
 
 python classify_main.py --export_dir=exports/demo --dataset=demo --image_ids=demo_02319 \\
-  --new_class="cardinal: a small red bird; a bird with a red crown"
+  --new_class="snow cap: a tiny bird with a snowy crown; a small bird, white cap, brown back"
 """
 
 import csv

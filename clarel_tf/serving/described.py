@@ -43,4 +43,4 @@ def describe(model: Embedder, sentences: tf.Tensor, class_names: tf.Tensor) -> D
         tf.math.unsorted_segment_sum(tf.reduce_sum(tf.cast(of_kind, tf.float32), 1), rows, many)
         for of_kind in (token_ids != tower.padding_id, tower.knows(token_ids))
     )
-    return Described(names, means, counts, known / words)
+    return Described(names, means, counts, tf.math.divide_no_nan(known, words))

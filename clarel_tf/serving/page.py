@@ -52,6 +52,10 @@ Ask it, by REST (gRPC is on port 8500):
 | prototype_classifier | serving_default | image_features | an answer |
 | | classify_with_alpha | image_features, alpha [B] | an answer |
 | | classify_with_new_classes | image_features, sentences [S], class_names [S] | an answer |
+| | classify_with_options | image_features, alpha [B], k [B], among [M], sentences [S], \
+class_names [S], replaces [R], extends [X]; an empty list leaves an option out | an answer and \
+new_class_name, new_class_rank, new_class_distance, new_class_probability, new_class_known_words \
+[B, N] |
 | | classify_with_prototypes | image_features, prototypes [N, E], class_names [N] | an answer* |
 | | embed_prototypes | sentences [S], class_names [S] | class_name [N], prototype [N, E]* |
 
@@ -66,5 +70,11 @@ An answer is class_name, distance and probability [B, {k}], nearest first, and a
 sentences lies farther from every image than a mean of many; its distance is corrected for that.
 One sentence is enough; more sentences make the class more accurate. With `head_evidence` in the
 run, distances to seen classes include the image head. With `discriminant_evidence`, all distances
-include linear discriminants (LDA) of the seen classes.{gallery}
+include linear discriminants (LDA) of the seen classes.
+
+`classify_with_options` takes all options of a request at once. `k` is the number of classes in the
+answer, and `among` names the stored classes on offer. A new class with the name of a stored one
+must be in `replaces` (it takes its place) or in `extends` (its sentences are added to the stored
+captions). Its further outputs say where each new class stands, however far it is, and which share
+of its words the model knows.{gallery}
 """

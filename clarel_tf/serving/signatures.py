@@ -1,50 +1,22 @@
-"""The functions behind the signatures of exported models, in core TensorFlow operations.
+"""The functions behind the signatures of the exported classifier, in core TensorFlow operations.
 
 Every output has the batch as its first dimension, so that a server can batch requests. Invalid
 numbers are refused inside the graph: the request gets an error, and the server continues.
 """
-
-import functools
-from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
 from clarel_tf.decision.rule import DecisionRule, Images, rescaled
 from clarel_tf.decision.selected import Selected
-from clarel_tf.models.distances import pairwise_distances
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.serving.described import Described, describe
+from clarel_tf.serving.embeddings import embed_images, with_finite_length
 from clarel_tf.serving.nearest import Nearest, add_candidates, nearest_in_blocks, no_candidates
-from clarel_tf.serving.refusals import of_width, refuse_unless
+from clarel_tf.serving.refusals import refuse_unless
 from clarel_tf.serving.stored_names import Relations, StoredNames
 
 Answer = dict[str, tf.Tensor]
-
-
-def embed_images(model: Embedder, image_features: tf.Tensor) -> tf.Tensor:
-    """Image features, float32 [B, D] -> float32 [B, E]; NaN and infinity are refused."""
-    features = of_width(image_features, model.feature_size)
-    checked = tf.debugging.check_numerics(features, "image_features must be finite")
-    return _with_finite_length(model.image_tower(checked), "image_features are too large")
-
-
-def embed_texts(model: Embedder, text: tf.Tensor) -> tf.Tensor:
-    """Sentences, string [S] -> float32 [S, E]."""
-    return model.text_tower(model.text_tower.tokenize(text))
-
-
-def text_graph(model: Embedder) -> Callable[[tf.Tensor], tf.Tensor]:
-    """`embed_texts` of a model as a graph: it is traced once for all signatures that call it."""
-    spec = tf.TensorSpec([None], tf.string)
-    return tf.function(functools.partial(embed_texts, model), [spec], autograph=False)
-
-
-def _with_finite_length(vectors: tf.Tensor, message: str) -> tf.Tensor:
-    """`vectors`, [N, E]; an error if a squared length overflows, since distances would be NaN."""
-    squares = tf.reduce_sum(tf.square(vectors), axis=1)
-    with tf.control_dependencies([tf.debugging.check_numerics(squares, message)]):
-        return tf.identity(vectors)
 
 
 class PrototypeClassifier:
@@ -233,7 +205,7 @@ class PrototypeClassifier:
         )
         with tf.control_dependencies([check]):
             class_names = tf.identity(class_names)
-        prototypes = _with_finite_length(prototypes, "prototypes must be finite, and not too large")
+        prototypes = with_finite_length(prototypes, "prototypes must be finite, and not too large")
         images = self._rule.look_at(embed_images(self._model, image_features))
         distances = self._rule.distances(images, self._rule.describe(prototypes))
         found = self._add(no_candidates(images.embeddings), distances, 0)
@@ -331,46 +303,3 @@ def _or_default(value: tf.Tensor, default: float, count: tf.Tensor, name: str) -
     message = f"one {name} is needed for each image, or none at all"
     with tf.control_dependencies([refuse_unless(tf.equal(tf.size(chosen), count), message)]):
         return tf.identity(chosen)
-
-
-class Gallery:
-    """Retrieval of the captions and images of a split."""
-
-    def __init__(
-        self,
-        model: Embedder,
-        captions: list[bytes],
-        caption_owners: np.ndarray,
-        caption_embeddings: np.ndarray,
-        image_ids: list[str],
-        image_embeddings: np.ndarray,
-        k: int = 5,
-    ):
-        """M captions, the image number of each, [M, E]; N image ids, [N, E]."""
-        self._model, self._k, self._embed_texts = model, k, text_graph(model)
-        self._captions = tf.Variable(captions, trainable=False, name="caption_texts")
-        self._owners = tf.Variable(caption_owners, trainable=False, name="caption_owners")
-        self._image_ids = tf.Variable(image_ids, trainable=False, name="image_ids")
-        self._caption_embeddings = tf.Variable(caption_embeddings, trainable=False, name="captions")
-        self._image_embeddings = tf.Variable(image_embeddings, trainable=False, name="images")
-
-    def retrieve_captions(self, image_features: tf.Tensor) -> Answer:
-        """caption, image_id and distance, [B, k], nearest first."""
-        images = embed_images(self._model, image_features)
-        found, distance = self._nearest(images, self._caption_embeddings)
-        owners = tf.gather(self._owners, found)
-        return {
-            "caption": tf.gather(self._captions, found),
-            "image_id": tf.gather(self._image_ids, owners),
-            "distance": distance,
-        }
-
-    def retrieve_images(self, text: tf.Tensor) -> Answer:
-        """image_id and distance, [S, k], nearest first."""
-        found, distance = self._nearest(self._embed_texts(text), self._image_embeddings)
-        return {"image_id": tf.gather(self._image_ids, found), "distance": distance}
-
-    def _nearest(self, queries: tf.Tensor, stored: tf.Variable) -> tuple[tf.Tensor, tf.Tensor]:
-        distances = pairwise_distances(queries, stored)
-        nearest = tf.math.top_k(-distances, min(self._k, stored.shape[0]))
-        return nearest.indices, -nearest.values

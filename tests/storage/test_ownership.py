@@ -279,6 +279,7 @@ def test_evaluation_writes_into_no_folder_of_somebody_else(tmp_path):
     before = contents(folder)
     done = call_program("evaluate_main.py", f"--run_dir={folder}")
     assert done.returncode == 1 and "was not made by clarel_tf" in done.stderr
+    assert "name the folder of a finished run" in done.stderr and "new folder" not in done.stderr
     assert contents(folder) == before
 
 
