@@ -91,7 +91,12 @@ def _decided(
     """What the decision rule needs of a model that was trained on all images of `split`."""
     scatter = CaptionScatter()
     embedded = embed_split(model, split, [scatter])
-    none = EmbeddedSplit(*(rows[:0] for rows in embedded))
+    none = EmbeddedSplit(
+        embedded.labels[:0],
+        embedded.images[:0],
+        embedded.caption_sums[:0],
+        embedded.caption_counts[:0],
+    )
     queries = queries_from(
         none, none, embedded, model=model, settings=selection.rule, needs_unseen=False
     )

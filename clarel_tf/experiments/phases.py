@@ -63,10 +63,13 @@ def _final_config(config: Config, splits: dict[str, Split], everything: Split) -
 
 def all_images(splits: dict[str, Split]) -> Split:
     """Every image of every split, once, as the split `all`."""
+    whole = [
+        splits[name] for name in dict.fromkeys(("trainval", "test_seen", "test_unseen", *SPLITS))
+    ]
     parts: list[Split] = []
     known = np.array([], dtype=str)
-    for name in dict.fromkeys(("trainval", "test_seen", "test_unseen", *SPLITS)):
-        parts.append(splits[name].select(~np.isin(splits[name].image_ids, known)))
+    for split in whole:
+        parts.append(split.select(~np.isin(split.image_ids, known)))
         known = np.concatenate([known, parts[-1].image_ids])
     values: dict[str, Any] = {}
     for field in dataclasses.fields(Split):
@@ -76,7 +79,9 @@ def all_images(splits: dict[str, Split]) -> Split:
         elif isinstance(of_parts[0], list):
             values[field.name] = [row for rows in of_parts for row in rows]
         elif isinstance(of_parts[0], dict):
-            values[field.name] = {key: row for rows in of_parts for key, row in rows.items()}
+            # By class: what is known of a class without images belongs to no image.
+            of_whole = [getattr(split, field.name) for split in whole]
+            values[field.name] = {key: row for rows in of_whole for key, row in rows.items()}
         else:
             values[field.name] = of_parts[0]
     return Split(**values | {"name": "all"})
