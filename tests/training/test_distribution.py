@@ -90,7 +90,7 @@ def test_two_devices_equal_one(tmp_path, config, splits):
 
 
 @pytest.mark.slow
-def test_a_whole_run_on_two_devices_equals_one(tmp_path, config, one_device, splits):
+def test_a_whole_run_on_two_devices_equals_one(tmp_path, config, one_device, splits, capsys):
     """They do the other phases of a run whose first phase was done by one device."""
     files.write_json(tmp_path / "config.json", config.to_dict())
     folder = tmp_path / "run"
