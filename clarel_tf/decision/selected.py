@@ -33,17 +33,28 @@ class RuleSettings:
 
 @dataclasses.dataclass(frozen=True)
 class NoneThreshold:
-    """An image whose best class is farther away than `distance` belongs to none of the classes.
+    """An image that is stranger than `distance` belongs to none of the classes.
+
+    Strangeness (`strangers.py`) is in units of distance. With the defaults, which runs of older
+    versions have, it is the distance of the nearest class.
 
     Attributes:
-      distance: the threshold on d_alpha.
+      distance: the threshold.
       accepted: percent of validation images that pass it with their class on offer.
       rejected: percent of validation images that do not pass it without their class on offer.
+      lead: weight of the lead of the nearest class over the second.
+      length: weight of the length of an embedded image.
+      unlikeliness: weight of what is beyond `usual` in the unlikeliness of an embedded image.
+      usual: see `unlikeliness`.
     """
 
     distance: float
     accepted: float
     rejected: float
+    lead: float = 0.0
+    length: float = 0.0
+    unlikeliness: float = 0.0
+    usual: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +79,8 @@ class Selected(RuleSettings):
 
     Attributes:
       alpha: the rescaling of distances to seen classes.
-      temperature: of the softmax over -d_alpha.
+      temperature: of the softmax over -d_alpha, if the nearest class is a seen one.
+      temperature_unseen: the same if it is any other; None if it does not matter which it is.
       none_of_these: the threshold of rejection.
       alpha_captions_alone: alpha of the paper's rule; None if that is the rule anyway.
       descriptions: of new classes, by the rule and by the paper's rule.
@@ -77,6 +89,7 @@ class Selected(RuleSettings):
     alpha: float
     temperature: float
     none_of_these: NoneThreshold
+    temperature_unseen: float | None = None
     alpha_captions_alone: float | None = None
     descriptions: DescriptionSettings = DescriptionSettings()
     descriptions_captions_alone: DescriptionSettings = DescriptionSettings()
@@ -84,8 +97,9 @@ class Selected(RuleSettings):
     def __post_init__(self) -> None:
         if not (math.isfinite(self.alpha) and self.alpha > -1):
             raise ClarelError(f"alpha is {self.alpha:g}; it must be a number above -1")
-        if not (math.isfinite(self.temperature) and self.temperature > 0):
-            raise ClarelError(f"temperature is {self.temperature:g}; it must be a positive number")
+        for temperature in self.temperatures:
+            if not (math.isfinite(temperature) and temperature > 0):
+                raise ClarelError(f"temperature is {temperature:g}; it must be a positive number")
         if math.isnan(self.none_of_these.distance):
             raise ClarelError("the threshold of none_of_these is not a number")
 
@@ -93,3 +107,9 @@ class Selected(RuleSettings):
     def rule(self) -> RuleSettings:
         """The settings of the decision rule."""
         return RuleSettings.of(self)
+
+    @property
+    def temperatures(self) -> tuple[float, float]:
+        """(temperature if the nearest class is a seen one, temperature if it is any other)."""
+        unseen = self.temperature_unseen
+        return self.temperature, self.temperature if unseen is None else unseen

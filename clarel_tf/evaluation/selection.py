@@ -1,4 +1,4 @@
-"""Selects alpha, the temperature and the rejection threshold on validation data."""
+"""Selects alpha, temperatures and the rejection threshold on validation data."""
 
 import dataclasses
 import functools
@@ -8,28 +8,19 @@ import numpy as np
 
 from clarel_tf.data.split import Split
 from clarel_tf.decision.embedded_splits import embed_split, merged
-from clarel_tf.decision.probabilities import (
-    ValidationDistances,
-    fit_none_threshold,
-    fit_temperature,
-)
 from clarel_tf.decision.prototypes import CaptionScatter, own_class_distance
 from clarel_tf.decision.selected import RuleSettings, Selected
+from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.errors import ClarelError
+from clarel_tf.evaluation.calibration import calibration_errors, fit_temperatures
 from clarel_tf.evaluation.description_fit import fit_descriptions
 from clarel_tf.evaluation.gzsl import choose_alpha
 from clarel_tf.evaluation.new_classes import few_caption_draws
-from clarel_tf.evaluation.records import (
-    CalibrationErrors,
-    Selection,
-    ValidationScores,
-    ZslScores,
-)
-from clarel_tf.evaluation.zero_shot import EmbeddedQueries, embed_queries, queries_from
+from clarel_tf.evaluation.ranked import RankedImages, distance_scale
+from clarel_tf.evaluation.records import DistanceScale, Selection, ValidationScores, ZslScores
+from clarel_tf.evaluation.strangers import fit_none_threshold, stranger_trials
+from clarel_tf.evaluation.zero_shot import embed_queries, queries_from
 from clarel_tf.models.embedder import Embedder
-
-# More distances than this are not needed to fit one number.
-_MOST_DISTANCES = 50_000_000
 
 
 def select(
@@ -39,7 +30,7 @@ def select(
     support: Sequence[Split],
     settings: RuleSettings = RuleSettings(),
 ) -> Selection:
-    """Selects alpha, temperature and threshold; returns them with their scores.
+    """Selects alpha, temperatures and threshold; returns them with their scores.
 
     Args:
       seen, unseen, support, settings: as for `embed_queries`; no split may be of the test.
@@ -51,11 +42,12 @@ def select(
     embedded = [embed_split(model, split, [few, scatter]) for split in splits]
     queries = queries_from(*embedded, model=model, settings=settings)
     caption_scatter = scatter.result(queries.prototypes)
+    training = merged(embedded[2:])
     captions = [own for split in support for own in split.captions]
     fit = functools.partial(
         fit_descriptions,
         model,
-        training=merged(embedded[2:]),
+        training=training,
         captions=captions,
         draws=few,
         scatter=caption_scatter,
@@ -63,8 +55,11 @@ def select(
     evaluation = queries.evaluate()
     curve = evaluation.alpha_curve()
     alpha = choose_alpha(curve)
-    distances = rescaled_distances(queries, alpha)
-    temperature = fit_temperature(distances)
+    images = RankedImages.of_queries(queries, alpha)
+    temperatures = fit_temperatures(images)
+    features = np.concatenate([split.image_features for split in support])
+    trials = stranger_trials(model, queries, alpha, features)
+    none, strangers = fit_none_threshold(trials, ImageDensity.fit(training.images), temperatures)
     descriptions = fit(queries=queries, alpha=alpha)
     by_captions, alpha_by_captions = evaluation, alpha
     descriptions_by_captions = descriptions
@@ -79,12 +74,15 @@ def select(
         alpha_captions_alone=alpha_by_captions,
         descriptions=descriptions,
         descriptions_captions_alone=descriptions_by_captions,
-        temperature=temperature,
-        none_of_these=fit_none_threshold(distances),
+        temperature=temperatures[0],
+        temperature_unseen=temperatures[1],
+        none_of_these=none,
         distance_level=own_class_distance(embedded[2:], queries.prototypes),
+        distance_scale=distance_scale(queries, training, alpha),
+        strangers=strangers,
         validation=ValidationScores(
             **vars(evaluation.scores(alpha)),
-            **vars(calibration_errors(distances, temperature)),
+            **vars(calibration_errors(images, temperatures)),
             zsl_captions_alone=ZslScores(by_captions.zsl()),
             gzsl_captions_alone=by_captions.gzsl(alpha_by_captions),
         ),
@@ -99,7 +97,8 @@ def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
     level is free, and it rises while training goes on: the mean image and the mean caption drift
     apart, which adds the same to all distances. With "value" everything stays as it was
     selected, as in the paper. With "offset" differences stay: alpha times the level, the head start
-    of unseen classes, and the threshold's height above the level.
+    of unseen classes, and the height of the threshold above the level (of an older run; otherwise
+    see `carry_over_probabilities`).
 
     Args:
       level: `own_class_distance` of the other model's training images.
@@ -110,6 +109,7 @@ def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
     kept = Selected(
         alpha=selection.alpha,
         temperature=selection.temperature,
+        temperature_unseen=selection.temperature_unseen,
         none_of_these=selection.none_of_these,
         **vars(selection.rule),
         alpha_captions_alone=selection.alpha if by_captions is None else by_captions,
@@ -127,6 +127,35 @@ def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
         alpha=kept.alpha * before / level,
         alpha_captions_alone=kept.alpha_captions_alone * before / level,
         none_of_these=dataclasses.replace(none, distance=none.distance + level - before),
+    )
+
+
+def carry_over_probabilities(
+    carried: Selected, selection: Selection, scale: DistanceScale
+) -> Selected:
+    """Temperatures and threshold, carried over to the model that `carried` is for.
+
+    Both models are compared on their own training images, each with the classes other than its own:
+    distances to its own class are too small, by an amount that depends on the length of training.
+    The threshold moves with the nearest such class and with the length of embedded images.
+    Temperatures are multiplied by the ratio of the gaps between the two nearest such classes: with
+    more classes on offer, or with longer training, rivals are closer together or farther apart.
+
+    Args:
+      carried: as `carry_over` gives it.
+      scale: of the model that `carried` is for, at its alpha.
+    """
+    before, none = selection.distance_scale, selection.none_of_these
+    if before is None:  # a run of an older version
+        return carried
+    factor = scale.gap / before.gap if before.gap > 0 and scale.gap > 0 else 1.0
+    moved = scale.rival - before.rival - none.length * (scale.length - before.length)
+    unseen = selection.temperature_unseen
+    return dataclasses.replace(
+        carried,
+        temperature=selection.temperature * factor,
+        temperature_unseen=None if unseen is None else unseen * factor,
+        none_of_these=dataclasses.replace(none, distance=none.distance + moved),
     )
 
 
@@ -162,24 +191,3 @@ def _refuse_test_splits(*splits: Split) -> None:
             raise ClarelError(
                 f"alpha must not be chosen on {split.name!r}: a test split is for testing once"
             )
-
-
-def calibration_errors(distances: ValidationDistances, temperature: float) -> CalibrationErrors:
-    """Expected calibration error with temperature 1 and with the fitted one."""
-    return CalibrationErrors(
-        distances.calibration_error(1.0), distances.calibration_error(temperature)
-    )
-
-
-def rescaled_distances(
-    queries: EmbeddedQueries, alpha: float, seed: int = 0
-) -> ValidationDistances:
-    """d_alpha of the query images, or of as many of them, drawn by seed, as are ever needed."""
-    images = np.concatenate([queries.seen.images, queries.unseen.images])
-    own = queries.prototypes.rows(np.concatenate([queries.seen.labels, queries.unseen.labels]))
-    most = max(1, _MOST_DISTANCES // len(queries.prototypes.classes))
-    if len(images) > most:
-        chosen = np.random.default_rng(seed).permutation(len(images))[:most]
-        images, own = images[chosen], own[chosen]
-    distances = np.concatenate([block for _, block in queries.distance_blocks(images)])
-    return ValidationDistances.rescaled(distances, own, queries.is_seen, alpha)

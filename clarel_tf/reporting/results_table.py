@@ -3,7 +3,13 @@
 from collections.abc import Iterable
 
 from clarel_tf.decision.selected import Selected
-from clarel_tf.evaluation.records import Measures, Results, Selection, ValidationScores
+from clarel_tf.evaluation.records import (
+    Measures,
+    Results,
+    Selection,
+    StrangerMeasures,
+    ValidationScores,
+)
 
 
 def results_table(results: Results) -> str:
@@ -70,14 +76,53 @@ def evaluation_table(results: Results, measures: Measures) -> str:
     for split, directions in measures.retrieval.items():
         for direction, recalls in directions.items():
             lines.append(f"{split + ' ' + direction:28}{_columns(recalls.values())}")
-    precision, errors = measures.ap_at_50, measures.calibration
+    precision = measures.ap_at_50
     lines += [
         "",
         f"AP@50: unseen classes {precision.unseen:.1f}, all classes {precision.all:.1f}",
-        f"Calibration error: {errors.calibration_error_before:.1f} with temperature 1, "
-        f"{errors.calibration_error_after:.1f} with {results.temperature:.4g}",
+        "",
+        *_calibration_lines(measures),
+        "",
+        *_stranger_lines(measures.strangers),
     ]
     return "\n".join(lines)
+
+
+def _calibration_lines(measures: Measures) -> list[str]:
+    errors = measures.calibration
+    seen, unseen = measures.selected.temperatures
+    by_kind = ", ".join(
+        f"{name} images {one.error:.1f}" for name, one in measures.reliability.items()
+    )
+    return [
+        f"Calibration error: {by_kind}; with temperature 1 {errors.calibration_error_before:.1f}",
+        f"Temperatures: {seen:.4g} if the nearest class is seen, else {unseen:.4g}",
+    ]
+
+
+def _stranger_lines(strangers: StrangerMeasures) -> list[str]:
+    """AUROC, and percent rejected where 95 % are accepted, by score and kind of strangers."""
+    kinds = list(strangers.rejected)
+    table = stranger_rows(strangers)
+    lines = [
+        "None of these: AUROC, and % rejected where 95 % are accepted",
+        f"{'score':22}" + "".join(f"{kind:>23}" for kind in kinds),
+    ]
+    lines += [f"{name:22}" + "".join(f"{cell:>23}" for cell in cells) for name, cells in table]
+    rejected = ", ".join(f"{kind} {value:.1f}" for kind, value in strangers.rejected.items())
+    return [
+        *lines,
+        f"The threshold accepts {strangers.accepted:.1f} % of the images whose class is on offer.",
+        f"It rejects, in percent: {rejected}",
+    ]
+
+
+def stranger_rows(strangers: StrangerMeasures) -> list[tuple[str, list[str]]]:
+    """(score, AUROC and percent rejected for each kind of strangers)."""
+    rows: dict[str, list[str]] = {}
+    for point in strangers.scores:
+        rows.setdefault(point.score, []).append(f"{point.auroc:.1f}, {point.rejected:.1f}")
+    return list(rows.items())
 
 
 def _columns(values: Iterable[float]) -> str:

@@ -12,6 +12,7 @@ from clarel_tf.decision.embedded_splits import embed_captions, embed_split
 from clarel_tf.decision.prototypes import CaptionScatter
 from clarel_tf.decision.rule import DecisionRule
 from clarel_tf.decision.selected import Selected
+from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.evaluation.new_classes import description_model
 from clarel_tf.evaluation.zero_shot import queries_from
 from clarel_tf.models.embedder import Embedder
@@ -97,6 +98,7 @@ def classifier_endpoints(
         selected,
         rule,
         k,
+        density=stored.density,
     )
     features, size = _features(model), model.embedding_size
     sentences, names = _strings("sentences"), _strings("class_names")
@@ -143,6 +145,7 @@ def _embedded_classes(
         description_model(
             queries, embedded[2], selected.alpha, caption_scatter, selected.descriptions
         ),
+        ImageDensity.fit(embedded[2].images),
     )
 
 

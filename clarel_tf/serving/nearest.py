@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from clarel_tf.decision.probabilities import Temperatures, exponential_sums, moved_sums
+
 
 class Nearest(NamedTuple):
     """Running state of a search for B queries.
@@ -12,24 +14,26 @@ class Nearest(NamedTuple):
     Attributes:
       distances: float32 [B, n], the n smallest so far, nearest first.
       rows: int32 [B, n], the candidates that they belong to.
-      total: float32 [B, 1], the sum of exp((smallest - distance) / temperature) over all so far.
-        Relative to the smallest, because for huge distances the logarithm of the plain sum has no
-        precision left to count equally near candidates.
+      sums: float32 [B, 2], `exponential_sums` of all so far.
     """
 
     distances: tf.Tensor
     rows: tf.Tensor
-    total: tf.Tensor
+    sums: tf.Tensor
 
 
 def no_candidates(queries: tf.Tensor) -> Nearest:
     """The state before any candidate; `queries`: [B, E]."""
     count = tf.shape(queries)[0]
-    return Nearest(tf.zeros([count, 0]), tf.zeros([count, 0], tf.int32), tf.zeros([count, 1]))
+    return Nearest(tf.zeros([count, 0]), tf.zeros([count, 0], tf.int32), tf.zeros([count, 2]))
 
 
 def add_candidates(
-    found: Nearest, distances: tf.Tensor, first_row: tf.Tensor | int, k: int, temperature: float
+    found: Nearest,
+    distances: tf.Tensor,
+    first_row: tf.Tensor | int,
+    k: int,
+    temperatures: Temperatures,
 ) -> Nearest:
     """The state after N more candidates.
 
@@ -43,13 +47,13 @@ def add_candidates(
         tf.reduce_min(known, axis=1, keepdims=True) for known in (found.distances, distances)
     )
     smallest = tf.minimum(before, of_block)
-    total = found.total * tf.exp((smallest - before) / temperature)
-    total += tf.reduce_sum(tf.exp((smallest - distances) / temperature), axis=1, keepdims=True)
+    sums = moved_sums(found.sums, before, smallest, temperatures)
+    sums += exponential_sums(distances, smallest, temperatures)
     block = tf.math.top_k(-distances, tf.minimum(k, tf.shape(distances)[1]))
     values = tf.concat([-found.distances, block.values], axis=1)
     rows = tf.concat([found.rows, first_row + block.indices], axis=1)
     best = tf.math.top_k(values, tf.minimum(k, tf.shape(values)[1]))
-    return Nearest(-best.values, tf.gather(rows, best.indices, batch_dims=1), total)
+    return Nearest(-best.values, tf.gather(rows, best.indices, batch_dims=1), sums)
 
 
 def nearest_in_blocks(
@@ -58,7 +62,7 @@ def nearest_in_blocks(
     block: int,
     distances_to: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
     k: int,
-    temperature: float,
+    temperatures: Temperatures,
 ) -> Nearest:
     """The k nearest of `candidates`, computed `block` at a time.
 
@@ -68,19 +72,19 @@ def nearest_in_blocks(
     """
     found = no_candidates(queries)
     if candidates <= block:
-        return add_candidates(found, distances_to(0, candidates), 0, k, temperature)
+        return add_candidates(found, distances_to(0, candidates), 0, k, temperatures)
 
     def look_at_block(first: tf.Tensor, *found: tf.Tensor) -> tuple[tf.Tensor, ...]:
         end = tf.minimum(first + block, candidates)
         distances = distances_to(first, end)
-        return end, *add_candidates(Nearest(*found), distances, first, k, temperature)
+        return end, *add_candidates(Nearest(*found), distances, first, k, temperatures)
 
     unknown = tf.TensorShape([None, None])
     _, *found = tf.while_loop(
         lambda first, *_: first < candidates,
         look_at_block,
         (tf.constant(0), *found),
-        shape_invariants=(tf.TensorShape([]), unknown, unknown, tf.TensorShape([None, 1])),
+        shape_invariants=(tf.TensorShape([]), unknown, unknown, tf.TensorShape([None, 2])),
         parallel_iterations=1,  # otherwise several blocks would be in memory at once
     )
     return Nearest(*found)

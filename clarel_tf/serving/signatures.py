@@ -7,8 +7,10 @@ numbers are refused inside the graph: the request gets an error, and the server 
 import numpy as np
 import tensorflow as tf
 
+from clarel_tf.decision.probabilities import probabilities
 from clarel_tf.decision.rule import DecisionRule, Images, rescaled
 from clarel_tf.decision.selected import Selected
+from clarel_tf.decision.strangers import ImageDensity, at_selected_alpha, strangeness
 from clarel_tf.models.distances import pairwise_distances
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.serving.nearest import Nearest, add_candidates, nearest_in_blocks, no_candidates
@@ -51,6 +53,7 @@ class PrototypeClassifier:
         rule: DecisionRule = DecisionRule(),
         k: int = 5,
         block: int = 8_192,
+        density: ImageDensity | None = None,
     ):
         """Takes the stored classes and the decision rule.
 
@@ -59,10 +62,13 @@ class PrototypeClassifier:
           is_seen: bool [C].
           k: classes in an answer.
           block: classes processed together; a larger block takes more memory.
+          density: of the training images, for rejection.
         """
         self._model, self._selected, self._k, self._block = model, selected, k, block
+        self._density = density and density.as_variables()
         # Of equally near classes the first one wins, so seen classes come first.
         order = np.argsort(~is_seen, kind="stable")
+        self._seen = int(np.count_nonzero(is_seen))
         self._rule = rule.as_variables()
         self._classes = rule.describe(prototypes[order], is_seen[order]).as_variables()
         names = [class_names[row] for row in order]
@@ -70,13 +76,15 @@ class PrototypeClassifier:
 
     def classify(self, image_features: tf.Tensor) -> Answer:
         """The k nearest stored classes of each of B images."""
+        images = self._rule.look_at(embed_images(self._model, image_features))
         alpha = tf.fill([tf.shape(image_features)[0]], self._selected.alpha)
-        return self.classify_with_alpha(image_features, alpha)
+        return self._answer(self._among_stored(images, alpha), images, self._class_names)
 
     def classify_with_alpha(self, image_features: tf.Tensor, alpha: tf.Tensor) -> Answer:
         """Like `classify`, with an alpha for each image, float32 [B]."""
         images = self._rule.look_at(embed_images(self._model, image_features))
-        return self._answer(self._among_stored(images, alpha), self._class_names)
+        found = self._among_stored(images, alpha)
+        return self._answer(found, images, self._class_names, alpha)
 
     def classify_with_new_classes(
         self, image_features: tf.Tensor, sentences: tf.Tensor, class_names: tf.Tensor
@@ -95,7 +103,7 @@ class PrototypeClassifier:
         found = self._among_stored(looked_at, alpha)
         distances = self._rule.distances(looked_at, self._rule.describe_new(means, counts))
         found = self._add(found, distances, tf.size(self._class_names))
-        return self._answer(found, tf.concat([self._class_names, names], axis=0))
+        return self._answer(found, looked_at, tf.concat([self._class_names, names], axis=0))
 
     def embed_prototypes(self, sentences: tf.Tensor, class_names: tf.Tensor) -> Answer:
         """The prototypes of the classes that S sentences describe, in the order of first mention.
@@ -134,8 +142,9 @@ class PrototypeClassifier:
         prototypes = _with_finite_length(prototypes, "prototypes must be finite, and not too large")
         images = self._rule.look_at(embed_images(self._model, image_features))
         distances = self._rule.distances(images, self._rule.describe(prototypes))
-        found = self._add(no_candidates(images.embeddings), distances, 0)
-        return self._answer(found, class_names)
+        # Behind the stored classes, because no class of a request is a seen one.
+        found = self._add(no_candidates(images.embeddings), distances, tf.size(self._class_names))
+        return self._answer(found, images, tf.concat([self._class_names, class_names], axis=0))
 
     def _among_stored(self, images: Images, alpha: tf.Tensor) -> Nearest:
         """The stored classes by d_alpha, for B images; alpha: float32 [B]."""
@@ -148,33 +157,65 @@ class PrototypeClassifier:
             part = classes.part(first, end)
             return rescaled(self._rule.distances(images, part), part.is_seen, alpha)
 
-        count = self._class_names.shape[0]
-        temperature = self._selected.temperature
         return nearest_in_blocks(
-            images.embeddings, count, self._block, distances_to, self._k, temperature
+            images.embeddings,
+            self._class_names.shape[0],
+            self._block,
+            distances_to,
+            max(2, self._k),  # rejection looks at the second
+            self._selected.temperatures,
         )
 
     def _add(self, found: Nearest, distances: tf.Tensor, first_row: tf.Tensor | int) -> Nearest:
-        return add_candidates(found, distances, first_row, self._k, self._selected.temperature)
+        temperatures = self._selected.temperatures
+        return add_candidates(found, distances, first_row, max(2, self._k), temperatures)
 
-    def _answer(self, found: Nearest, class_names: tf.Tensor) -> Answer:
-        """The answer of a search among N classes with these names, string [N].
+    def _answer(
+        self,
+        found: Nearest,
+        images: Images,
+        class_names: tf.Tensor,
+        alpha: tf.Tensor | None = None,
+        threshold: tf.Tensor | None = None,
+    ) -> Answer:
+        """The answer of a search among N classes.
+
+        Args:
+          class_names: string [N].
+          alpha: float32 [B], of the request; the selected one by default.
+          threshold: float32 [B], of the strangeness of an image; the selected one by default.
 
         Returns:
           class_name, distance, probability: [B, k], nearest first, k at most N; accepted: bool
-          [B], true if the nearest class is within the rejection threshold.
+          [B], true if the image is not stranger than the threshold.
         """
         distances = tf.debugging.check_numerics(
             found.distances, "a distance is not a finite number: features or alpha are too large"
         )
-        logits = (distances[:, :1] - distances) / self._selected.temperature
-        near_enough = distances[:, :1] <= self._selected.none_of_these.distance
+        none, nearest = self._selected.none_of_these, distances
+        if alpha is not None:
+            is_seen = tf.cast(found.rows < self._seen, tf.float32)
+            chosen = self._selected.alpha
+            nearest = at_selected_alpha(distances, is_seen, alpha[:, tf.newaxis], chosen)
+        strange = strangeness(none, self._density, images.embeddings, nearest)
+        limit = none.distance if threshold is None else threshold[:, tf.newaxis]
+        distances = distances[:, : self._k]
         return {
-            "class_name": tf.gather(class_names, found.rows),
+            "class_name": tf.gather(class_names, found.rows[:, : self._k]),
             "distance": distances,
-            "probability": tf.exp(logits) / found.total,
-            "accepted": tf.reduce_any(near_enough, axis=1),
+            "probability": self._probability(found, distances),
+            "accepted": tf.reduce_any(strange <= limit, axis=1),
         }
+
+    def _probability(self, found: Nearest, distances: tf.Tensor) -> tf.Tensor:
+        """The probabilities of classes on offer at these distances, float32 [B, n]."""
+        return probabilities(
+            distances,
+            found.distances[:, :1],
+            found.sums,
+            found.rows[:, :1] < self._seen,
+            self._selected.temperatures,
+        )
 
 
 class Gallery:
