@@ -59,6 +59,7 @@ def strangeness(
       nearest: float32 [B, n], d_alpha of the nearest classes in ascending order. With a single
         class on offer there is no lead.
     """
+    nearest = tf.convert_to_tensor(nearest)
     value = nearest[:, :1]
     if none.lead:
         second = nearest[:, 1:2]

@@ -1,7 +1,6 @@
 """Retrieval, curves, draws and confidence against slow loops."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
