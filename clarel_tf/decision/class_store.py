@@ -83,7 +83,7 @@ class ClassStore:
             float(arrays["caption_scatter"]),
             discriminants,
             _read_descriptions(arrays),
-            _read_density(arrays),
+            _read_density(arrays, path),
         )
 
 
@@ -99,10 +99,15 @@ _DESCRIPTION_ARRAYS = tuple(
 _DENSITY_ARRAYS = ("image_mean", "image_whitener")
 
 
-def _read_density(arrays: Mapping[str, np.ndarray]) -> ImageDensity | None:
+def _read_density(arrays: Mapping[str, np.ndarray], path: Path) -> ImageDensity | None:
     if any(name not in arrays for name in _DENSITY_ARRAYS):
         return None
-    return ImageDensity(*(arrays[name] for name in _DENSITY_ARRAYS))
+    mean, whitener = (arrays[name] for name in _DENSITY_ARRAYS)
+    width = arrays["sums"].shape[1]
+    fits = mean.shape == (width,) and whitener.shape == (width, width)
+    if not fits or not all(np.isfinite(array).all() for array in (mean, whitener)):
+        raise ClarelError(f"{path} is damaged: its arrays do not fit together; {_REMEDY}")
+    return ImageDensity(mean.astype(np.float32), whitener.astype(np.float32))
 
 
 def _description_arrays(model: DescriptionModel) -> dict[str, np.ndarray]:
