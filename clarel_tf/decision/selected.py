@@ -100,8 +100,9 @@ class Selected(RuleSettings):
         for temperature in self.temperatures:
             if not (math.isfinite(temperature) and temperature > 0):
                 raise ClarelError(f"temperature is {temperature:g}; it must be a positive number")
-        if math.isnan(self.none_of_these.distance):
-            raise ClarelError("the threshold of none_of_these is not a number")
+        for name, value in vars(self.none_of_these).items():
+            if math.isnan(value):
+                raise ClarelError(f"{name} of none_of_these is not a number")
 
     @property
     def rule(self) -> RuleSettings:
