@@ -67,6 +67,12 @@ def define_flags() -> None:
         None,
         "replaces the alpha that the run chose; above -1. Larger values favour unseen classes",
     )
+    flags.DEFINE_float(
+        "threshold",
+        None,
+        "accepts images whose strangeness is at most this, instead of what the run chose. With this "
+        "flag, --k, --among or new classes the answer has the strangeness",
+    )
     flags.DEFINE_enum("format", "table", ["table", "csv", "json"], "output format")
     flags.DEFINE_float("timeout", 60.0, "seconds for the whole call to a server", lower_bound=0.1)
     flags.DEFINE_string("ca_file", None, "PEM file of certificates to trust (TLS)")
@@ -117,6 +123,7 @@ def main() -> None:
                 among=flags.FLAGS.among or None,
                 replaces=flags.FLAGS.replaces,
                 extends=flags.FLAGS.extends,
+                threshold=flags.FLAGS.threshold,
             )
     except ClarelError as error:
         if "image_features" not in str(error):

@@ -11,6 +11,7 @@ from clarel_tf.decision.rule import Classes, DecisionRule
 
 # Distances in a block: memory does not grow with the number of images.
 _MOST_DISTANCES = 1 << 24
+_PAIRS = 128  # in a block
 
 
 class OwnDistances(NamedTuple):
@@ -83,9 +84,13 @@ class BlockRule:
           embeddings, prototypes: float32 [N, E].
           head_columns: int32 [N], as in `Classes`.
         """
-        columns = tf.constant(head_columns, tf.int32)
-        arguments = tf.constant(embeddings), tf.constant(prototypes), columns
-        return self._in_graph(self._distances_of_pairs, *arguments).numpy()
+        given = embeddings, prototypes, head_columns.astype(np.int32)
+        found = np.empty(len(embeddings), np.float32)
+        for start in range(0, len(found), _PAIRS):
+            part = slice(start, start + _PAIRS)
+            arguments = (tf.constant(array[part]) for array in given)
+            found[part] = self._in_graph(self._distances_of_pairs, *arguments).numpy()
+        return found
 
     def _in_graph(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """`function` as a graph, traced once for any number of images and classes."""
@@ -129,4 +134,5 @@ class BlockRule:
         classes = self._rule.describe(prototypes)
         if self._rule.asks_head:
             classes = classes._replace(head_columns=head_columns)
-        return self._rule.pair_distances(self._rule.look_at(embeddings), classes)
+        # By the same operations as all other distances; the others of this small block are unused.
+        return tf.linalg.diag_part(self._rule.distances(self._rule.look_at(embeddings), classes))

@@ -10,6 +10,7 @@ import numpy as np
 from clarel_tf.decision.descriptions import DescriptionModel, ReferenceRivals
 from clarel_tf.decision.discriminants import Discriminants
 from clarel_tf.decision.prototypes import Prototypes
+from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.errors import ClarelError
 from clarel_tf.storage import checksums
 from clarel_tf.storage.array_files import read_npz
@@ -29,6 +30,7 @@ class ClassStore:
       caption_scatter: mean squared distance of a caption from its class mean.
       discriminants: of the seen classes, if the rule uses them.
       descriptions: for classes of a request; None in files of older versions.
+      density: of the training images; None in files of older versions.
     """
 
     names: list[str]
@@ -37,6 +39,7 @@ class ClassStore:
     caption_scatter: float
     discriminants: Discriminants | None = None
     descriptions: DescriptionModel | None = None
+    density: ImageDensity | None = None
 
     def save(self, path: Path) -> None:
         """Writes an `.npz` file and its checksum."""
@@ -51,6 +54,8 @@ class ClassStore:
             arrays |= {f"discriminant_{name}": np.asarray(value) for name, value in fields}
         if self.descriptions is not None:
             arrays |= _description_arrays(self.descriptions)
+        if self.density is not None:
+            arrays |= dict(zip(_DENSITY_ARRAYS, self.density, strict=True))
         with checksums.written_aside(path) as temporary:
             np.savez(temporary, **arrays)
 
@@ -59,7 +64,7 @@ class ClassStore:
         """Reads a file written by `save`."""
         checksums.check(path, _REMEDY)
         named = [f"discriminant_{name}" for name in Discriminants._fields]
-        arrays = read_npz(path, (*_ARRAYS, *named, *_DESCRIPTION_ARRAYS))
+        arrays = read_npz(path, (*_ARRAYS, *named, *_DESCRIPTION_ARRAYS, *_DENSITY_ARRAYS))
         if absent := [name for name in _ARRAYS if name not in arrays]:
             raise ClarelError(f"{path} lacks {', '.join(absent)}; {_REMEDY}")
         _check_shapes(arrays, path)
@@ -78,6 +83,7 @@ class ClassStore:
             float(arrays["caption_scatter"]),
             discriminants,
             _read_descriptions(arrays),
+            _read_density(arrays, path),
         )
 
 
@@ -88,6 +94,20 @@ _DESCRIPTION_ARRAYS = tuple(
         *(f"rival_{field}" for field in ReferenceRivals._fields),
     )
 )
+
+
+_DENSITY_ARRAYS = ("image_mean", "image_whitener")
+
+
+def _read_density(arrays: Mapping[str, np.ndarray], path: Path) -> ImageDensity | None:
+    if any(name not in arrays for name in _DENSITY_ARRAYS):
+        return None
+    mean, whitener = (arrays[name] for name in _DENSITY_ARRAYS)
+    width = arrays["sums"].shape[1]
+    fits = mean.shape == (width,) and whitener.shape == (width, width)
+    if not fits or not all(np.isfinite(array).all() for array in (mean, whitener)):
+        raise ClarelError(f"{path} is damaged: its arrays do not fit together; {_REMEDY}")
+    return ImageDensity(mean.astype(np.float32), whitener.astype(np.float32))
 
 
 def _description_arrays(model: DescriptionModel) -> dict[str, np.ndarray]:

@@ -229,45 +229,20 @@ class DecisionRule:
 
     def distances(self, images: Images, classes: Classes) -> tf.Tensor:
         """The distance d of every image to every class, float32 [B, C]."""
-        plain = pairwise_distances(images.embeddings, classes.prototypes, classes.squares)
-        head = score = None
-        if classes.head_columns is not None:
-            head = tf.gather(images.by_head, classes.head_columns, axis=1)
-        if classes.mixtures is not None:
-            score = tf.matmul(images.scores, classes.mixtures, transpose_b=True) - classes.halves
-        return self._combine(plain, classes, head, score)
-
-    def pair_distances(self, images: Images, classes: Classes) -> tf.Tensor:
-        """The distance d of image i to class i, float32 [B], for as many classes as images."""
-        difference = images.embeddings - classes.prototypes
-        plain = tf.sqrt(tf.maximum(tf.reduce_sum(tf.square(difference), axis=1), EPSILON))
-        head = score = None
-        if classes.head_columns is not None:
-            head = tf.gather(images.by_head, classes.head_columns, batch_dims=1)
-        if classes.mixtures is not None:
-            score = tf.reduce_sum(images.scores * classes.mixtures, axis=1) - classes.halves
-        return self._combine(plain, classes, head, score)
-
-    def _combine(
-        self,
-        plain: tf.Tensor,
-        classes: Classes,
-        head: tf.Tensor | None,
-        score: tf.Tensor | None,
-    ) -> tf.Tensor:
-        """The sum of all terms of d; each has the shape of `plain` or is by class."""
-        distances = plain
+        distances = pairwise_distances(images.embeddings, classes.prototypes, classes.squares)
         if classes.excess is not None:
-            distances = distances_to_true_means(plain, classes.excess)
-        if head is not None:
-            distances += head
-        if score is not None:
-            assert self.discriminants is not None  # the score is theirs
+            distances = distances_to_true_means(distances, classes.excess)
+        if classes.head_columns is not None:
+            distances += tf.gather(images.by_head, classes.head_columns, axis=1)
+        if classes.mixtures is not None:
+            assert self.discriminants is not None  # the mixtures are theirs
+            score = tf.matmul(images.scores, classes.mixtures, transpose_b=True) - classes.halves
             distances -= self.discriminants.weight * score
         if classes.offset is not None:
             distances += classes.offset
         # For a negative distance alpha would have the opposite effect.
-        return distances if head is None and score is None else tf.maximum(distances, EPSILON)
+        by_distance = classes.head_columns is None and classes.mixtures is None
+        return distances if by_distance else tf.maximum(distances, EPSILON)
 
 
 def _as_variables(model: DescriptionModel | None) -> DescriptionModel | None:

@@ -33,17 +33,28 @@ class RuleSettings:
 
 @dataclasses.dataclass(frozen=True)
 class NoneThreshold:
-    """An image whose best class is farther away than `distance` belongs to none of the classes.
+    """An image that is stranger than `distance` belongs to none of the classes.
+
+    Strangeness (`strangers.py`) is in units of distance. With the defaults, which runs of older
+    versions have, it is the distance of the nearest class.
 
     Attributes:
-      distance: the threshold on d_alpha.
+      distance: the threshold.
       accepted: percent of validation images that pass it with their class on offer.
       rejected: percent of validation images that do not pass it without their class on offer.
+      lead: weight of the lead of the nearest class over the second.
+      length: weight of the length of an embedded image.
+      unlikeliness: weight of what is beyond `usual` in the unlikeliness of an embedded image.
+      usual: see `unlikeliness`.
     """
 
     distance: float
     accepted: float
     rejected: float
+    lead: float = 0.0
+    length: float = 0.0
+    unlikeliness: float = 0.0
+    usual: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +81,8 @@ class Selected(RuleSettings):
       alpha: the rescaling of distances to seen classes.
       alpha_interval: [low, high], 95 % interval by resampled validation classes; runs of older
         versions lack it.
-      temperature: of the softmax over -d_alpha.
+      temperature: of the softmax over -d_alpha, if the nearest class is a seen one.
+      temperature_unseen: the same if it is any other; None if it does not matter which it is.
       none_of_these: the threshold of rejection.
       alpha_captions_alone, alpha_captions_alone_interval: the same of the paper's rule.
       descriptions: of new classes, by the rule and by the paper's rule.
@@ -80,6 +92,7 @@ class Selected(RuleSettings):
     temperature: float
     none_of_these: NoneThreshold
     alpha_interval: list[float] | None = None
+    temperature_unseen: float | None = None
     alpha_captions_alone: float | None = None
     alpha_captions_alone_interval: list[float] | None = None
     descriptions: DescriptionSettings = DescriptionSettings()
@@ -88,12 +101,21 @@ class Selected(RuleSettings):
     def __post_init__(self) -> None:
         if not (math.isfinite(self.alpha) and self.alpha > -1):
             raise ClarelError(f"alpha is {self.alpha:g}; it must be a number above -1")
-        if not (math.isfinite(self.temperature) and self.temperature > 0):
-            raise ClarelError(f"temperature is {self.temperature:g}; it must be a positive number")
-        if math.isnan(self.none_of_these.distance):
-            raise ClarelError("the threshold of none_of_these is not a number")
+        for temperature in self.temperatures:
+            if not (math.isfinite(temperature) and temperature > 0):
+                raise ClarelError(f"temperature is {temperature:g}; it must be a positive number")
+        for name, value in vars(self.none_of_these).items():
+            # The two shares are of validation images, and there may be none.
+            if math.isnan(value) and name not in ("accepted", "rejected"):
+                raise ClarelError(f"{name} of none_of_these is not a number")
 
     @property
     def rule(self) -> RuleSettings:
         """The settings of the decision rule."""
         return RuleSettings.of(self)
+
+    @property
+    def temperatures(self) -> tuple[float, float]:
+        """(temperature if the nearest class is a seen one, temperature if it is any other)."""
+        unseen = self.temperature_unseen
+        return self.temperature, self.temperature if unseen is None else unseen

@@ -10,6 +10,8 @@ from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.decision.embedded_splits import EmbeddedSplit, embed_split
 from clarel_tf.decision.prototypes import CaptionScatter, own_class_distance
 from clarel_tf.decision.selected import DescriptionSettings
+from clarel_tf.decision.strangers import ImageDensity
+from clarel_tf.evaluation.calibration import calibration_errors, reliability
 from clarel_tf.evaluation.caption_draws import CaptionDraws
 from clarel_tf.evaluation.empty_descriptions import Description, empty_descriptions
 from clarel_tf.evaluation.gzsl import seen_unseen_curve
@@ -18,6 +20,7 @@ from clarel_tf.evaluation.new_classes import (
     description_model,
     few_caption_draws,
 )
+from clarel_tf.evaluation.ranked import RankedImages, distance_scale
 from clarel_tf.evaluation.records import (
     AveragePrecision,
     Confusion,
@@ -35,7 +38,8 @@ from clarel_tf.evaluation.retrieval import (
     average_precision_at,
     confusions,
 )
-from clarel_tf.evaluation.selection import calibration_errors, carry_over, rescaled_distances
+from clarel_tf.evaluation.selection import carry_over, carry_over_probabilities
+from clarel_tf.evaluation.strangers import stranger_measures, stranger_trials
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries, Evaluation, queries_from
 from clarel_tf.models.embedder import Embedder
 
@@ -84,6 +88,8 @@ def evaluate_fully(
     level = own_class_distance(embedded[2:], queries.prototypes)
     selected = carry_over(selection, level, alpha_transfer)
     alpha = selected.alpha
+    scale = distance_scale(queries, embedded[2], alpha)
+    selected = carry_over_probabilities(selected, selection, scale)
     evaluation = queries.evaluate()
     u, s = seen_unseen_curve(*evaluation)
     predicted = evaluation.unseen_images.predict(alpha)
@@ -94,12 +100,15 @@ def evaluate_fully(
         scatter.result(queries.prototypes),
         queries.rule.discriminants,
     )
+    density = classes_used.density or ImageDensity.fit(embedded[2].images)
     probes = empty_descriptions([support.all_captions()], seed=seed)
     caption_scatter = classes_used.caption_scatter
     queries = _with_descriptions(
         queries, embedded[2], alpha, caption_scatter, selected.descriptions
     )
-    classes_used = dataclasses.replace(classes_used, descriptions=queries.rule.descriptions)
+    classes_used = dataclasses.replace(
+        classes_used, descriptions=queries.rule.descriptions, density=density
+    )
     new_classes = {"all": _new_classes(queries, alpha, few, model, probes)}
     rows = {
         "all": _scores(evaluation, alpha),
@@ -111,12 +120,17 @@ def evaluate_fully(
         settings = selected.descriptions_captions_alone
         alone = _with_descriptions(alone, embedded[2], alpha_alone, caption_scatter, settings)
         new_classes["captions_alone"] = _new_classes(alone, alpha_alone, few, model, probes)
+    images = RankedImages.of_queries(queries, alpha)
+    temperatures, none = selected.temperatures, selected.none_of_these
+    trials = stranger_trials(model, queries, alpha, support.image_features)
     measures = Measures(
         selected=selected,
         prototypes=rows,
         ap_at_50=_precision(queries),
         retrieval={name: found for name, one in recalls.items() if (found := one.result())},
-        calibration=calibration_errors(rescaled_distances(queries, alpha), selected.temperature),
+        calibration=calibration_errors(images, temperatures),
+        reliability=reliability(images, temperatures),
+        strangers=stranger_measures(trials, none, density, temperatures),
         captions_curve=draws.curve(queries, alpha),
         new_classes=new_classes,
         seen_unseen_curve=_thinned(u, s),

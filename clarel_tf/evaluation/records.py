@@ -55,10 +55,79 @@ class ScoresAtAlpha(Scores):
 
 @dataclasses.dataclass(frozen=True)
 class CalibrationErrors:
-    """Expected calibration error with temperature 1 and with the fitted temperature."""
+    """Expected calibration error with temperature 1 and with the fitted temperatures.
+
+    Attributes:
+      calibration_error_seen, calibration_error_unseen: with the fitted temperatures, of the images
+        of seen and of unseen classes alone; older runs lack them.
+    """
 
     calibration_error_before: float
     calibration_error_after: float
+    calibration_error_seen: float | None = None
+    calibration_error_unseen: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ReliabilityBin:
+    """Images whose answers are about as probable: mean probability, percent of right answers."""
+
+    probability: float
+    accuracy: float
+    images: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Reliability:
+    """A reliability diagram, without its empty bins, and the expected calibration error."""
+
+    error: float
+    bins: list[ReliabilityBin]
+
+
+@dataclasses.dataclass(frozen=True)
+class StrangerPoint:
+    """How well a score tells images whose class is on offer from strangers of one kind.
+
+    Attributes:
+      auroc: in percent; 50 is chance.
+      rejected: percent of the strangers beyond the score that 95 % of the other images are within.
+    """
+
+    score: str
+    kind: str
+    auroc: float
+    rejected: float
+
+
+@dataclasses.dataclass(frozen=True)
+class StrangerMeasures:
+    """Rejection: scores compared, and what the threshold does.
+
+    Attributes:
+      accepted: percent of images that the threshold accepts with their class on offer.
+      rejected: percent of strangers that it rejects, by kind.
+      scores: every score with every kind of stranger.
+    """
+
+    accepted: float
+    rejected: dict[str, float]
+    scores: list[StrangerPoint]
+
+
+@dataclasses.dataclass(frozen=True)
+class DistanceScale:
+    """How the distances d_alpha of a model's training images are scaled.
+
+    Attributes:
+      rival: mean distance of an image to the nearest class that is not its own.
+      gap: mean difference between that and the next such class.
+      length: mean length of an embedded image.
+    """
+
+    rival: float
+    gap: float
+    length: float
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,11 +144,15 @@ class Selection(Selected):
 
     Attributes:
       distance_level: mean distance of a training image to its class, see `carry_over`.
+      distance_scale: see `carry_over_probabilities`; older runs lack it.
+      strangers: rejection on validation data; older runs lack it.
       validation: the measures that go with it.
       alpha_curve: u, s and H for every candidate of alpha.
     """
 
     distance_level: float | None = None  # runs of 0.1 may lack it
+    distance_scale: DistanceScale | None = None
+    strangers: StrangerMeasures | None = None
     validation: ValidationScores
     alpha_curve: list[AlphaPoint]
 
@@ -118,6 +191,7 @@ class Results(ModelOrigin, Selected, Scores):
     Attributes:
       alpha_on_validation: alpha before it was carried over to the final model.
       validation, alpha_curve: as in `Selection`.
+      calibration, strangers: of the test images; older runs lack them.
 
     Example:
 
@@ -134,6 +208,8 @@ class Results(ModelOrigin, Selected, Scores):
     alpha_on_validation: float | None = None
     zsl_captions_alone: ZslScores | None = None
     gzsl_captions_alone: GzslScores | None = None
+    calibration: CalibrationErrors | None = None
+    strangers: StrangerMeasures | None = None
     validation: ValidationScores
     alpha_curve: list[AlphaPoint]
 
@@ -263,6 +339,8 @@ class Measures:
       prototypes: scores by the kind of prototypes: `all` captions, `leave_own_out`, and
         `captions_alone` for the rule of the paper where more than captions was asked.
       retrieval: recall by split, direction and k.
+      calibration, reliability: errors, and diagrams of `all`, `seen` and `unseen` test images.
+      strangers: rejection of images whose class is not on offer.
       new_classes: by the rule, `all`, and by the paper's rule, `captions_alone`.
     """
 
@@ -271,6 +349,8 @@ class Measures:
     ap_at_50: AveragePrecision
     retrieval: dict[str, dict[str, dict[str, float]]]
     calibration: CalibrationErrors
+    reliability: dict[str, Reliability]
+    strangers: StrangerMeasures
     captions_curve: list[CaptionsPoint]
     new_classes: dict[str, NewClassMeasures]
     seen_unseen_curve: SeenUnseenCurve

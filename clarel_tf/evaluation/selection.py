@@ -1,4 +1,4 @@
-"""Selects alpha, the temperature and the rejection threshold on validation data."""
+"""Selects alpha, temperatures and the rejection threshold on validation data."""
 
 import dataclasses
 import functools
@@ -9,30 +9,32 @@ import numpy as np
 
 from clarel_tf.data.split import Split
 from clarel_tf.decision.embedded_splits import embed_split, merged
-from clarel_tf.decision.probabilities import (
-    ValidationDistances,
-    fit_none_threshold,
-    fit_temperature,
-)
 from clarel_tf.decision.prototypes import CaptionScatter, own_class_distance
-from clarel_tf.decision.selected import NoneThreshold, RuleSettings, Selected
+from clarel_tf.decision.selected import (
+    DescriptionSettings,
+    NoneThreshold,
+    RuleSettings,
+    Selected,
+)
+from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.alpha_choice import choose_alpha
+from clarel_tf.evaluation.calibration import calibration_errors, fit_temperatures
 from clarel_tf.evaluation.description_fit import fit_descriptions
 from clarel_tf.evaluation.gzsl import best_alpha
 from clarel_tf.evaluation.new_classes import few_caption_draws
+from clarel_tf.evaluation.ranked import RankedImages, distance_scale
 from clarel_tf.evaluation.records import (
-    CalibrationErrors,
+    DistanceScale,
     GzslScores,
     Selection,
     ValidationScores,
     ZslScores,
 )
-from clarel_tf.evaluation.zero_shot import EmbeddedQueries, embed_queries, queries_from
+from clarel_tf.evaluation.strangers import fit_none_threshold, stranger_trials
+from clarel_tf.evaluation.zero_shot import embed_queries, queries_from
 from clarel_tf.models.embedder import Embedder
 
-# More distances than this are not needed to fit one number.
-_MOST_DISTANCES = 50_000_000
 # The threshold of rejection without validation images to choose it on: no distance is larger.
 ACCEPT_ALL = 1e30
 
@@ -44,43 +46,50 @@ def select(
     support: Sequence[Split],
     settings: RuleSettings = RuleSettings(),
 ) -> Selection:
-    """Selects alpha, temperature and threshold; returns them with their scores.
+    """Selects alpha, temperatures and threshold; returns them with their scores.
 
-    Without images of seen or of unseen classes, see `select_from_one_kind`.
+    Alpha balances seen and unseen classes, so without images of one kind it stays 0. Temperatures
+    and threshold come from the images that there are.
 
     Args:
       seen, unseen, support, settings: as for `embed_queries`; no split may be of the test.
     """
     _refuse_test_splits(seen, unseen, *support)
-    if not (len(seen) and len(unseen)):
-        return select_from_one_kind(model, seen, unseen, support, settings)
+    if not (len(seen) or len(unseen)):
+        return nothing_selected(settings)
+    has_both = bool(len(seen) and len(unseen))
     splits = [seen, unseen, *support]
     few = few_caption_draws(splits, model.embedding_size)
     scatter = CaptionScatter()
     embedded = [embed_split(model, split, [few, scatter]) for split in splits]
     queries = queries_from(*embedded, model=model, settings=settings)
     caption_scatter = scatter.result(queries.prototypes)
+    training = merged(embedded[2:])
     captions = [split.all_captions() for split in support]
     fit = functools.partial(
         fit_descriptions,
         model,
-        training=merged(embedded[2:]),
+        training=training,
         captions=captions,
         draws=few,
         scatter=caption_scatter,
     )
     evaluation = queries.evaluate()
-    alpha, interval = choose_alpha(*evaluation)
-    distances = rescaled_distances(queries, alpha)
-    temperature = fit_temperature(distances)
-    descriptions = fit(queries=queries, alpha=alpha)
+    alpha, interval = choose_alpha(*evaluation) if has_both else (0.0, None)
+    images = RankedImages.of_queries(queries, alpha)
+    temperatures = fit_temperatures(images)
+    features = np.concatenate([split.image_features for split in support])
+    trials = stranger_trials(model, queries, alpha, features)
+    none, strangers = fit_none_threshold(trials, ImageDensity.fit(training.images), temperatures)
+    descriptions = fit(queries=queries, alpha=alpha) if has_both else DescriptionSettings()
     by_captions, alpha_by_captions, interval_by_captions = evaluation, alpha, interval
     descriptions_by_captions = descriptions
     if not settings.is_of_the_paper:
         alone = queries.captions_alone()
         by_captions = alone.evaluate()
-        alpha_by_captions, interval_by_captions = choose_alpha(*by_captions)
-        descriptions_by_captions = fit(queries=alone, alpha=alpha_by_captions)
+        if has_both:
+            alpha_by_captions, interval_by_captions = choose_alpha(*by_captions)
+            descriptions_by_captions = fit(queries=alone, alpha=alpha_by_captions)
     return Selection(
         **vars(settings),
         alpha=alpha,
@@ -89,16 +98,19 @@ def select(
         alpha_captions_alone_interval=interval_by_captions,
         descriptions=descriptions,
         descriptions_captions_alone=descriptions_by_captions,
-        temperature=temperature,
-        none_of_these=fit_none_threshold(distances),
+        temperature=temperatures[0],
+        temperature_unseen=temperatures[1],
+        none_of_these=none,
         distance_level=own_class_distance(embedded[2:], queries.prototypes),
+        distance_scale=distance_scale(queries, training, alpha),
+        strangers=strangers,
         validation=ValidationScores(
             **vars(evaluation.scores(alpha)),
-            **vars(calibration_errors(distances, temperature)),
+            **vars(calibration_errors(images, temperatures)),
             zsl_captions_alone=ZslScores(by_captions.zsl()),
             gzsl_captions_alone=by_captions.gzsl(alpha_by_captions),
         ),
-        alpha_curve=evaluation.alpha_curve(),
+        alpha_curve=evaluation.alpha_curve() if has_both else [],
     )
 
 
@@ -109,7 +121,8 @@ def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
     level is free, and it rises while training goes on: the mean image and the mean caption drift
     apart, which adds the same to all distances. With "value" everything stays as it was
     selected, as in the paper. With "offset" differences stay: alpha times the level, the head start
-    of unseen classes, and the threshold's height above the level.
+    of unseen classes, and the height of the threshold above the level (of an older run; otherwise
+    see `carry_over_probabilities`).
 
     Args:
       level: `own_class_distance` of the other model's training images.
@@ -120,6 +133,7 @@ def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
     kept = Selected(
         alpha=selection.alpha,
         temperature=selection.temperature,
+        temperature_unseen=selection.temperature_unseen,
         none_of_these=selection.none_of_these,
         **vars(selection.rule),
         alpha_interval=selection.alpha_interval,
@@ -141,41 +155,6 @@ def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
         alpha_captions_alone=kept.alpha_captions_alone * before / level,
         alpha_captions_alone_interval=_scaled(kept.alpha_captions_alone_interval, before / level),
         none_of_these=dataclasses.replace(none, distance=none.distance + level - before),
-    )
-
-
-def select_from_one_kind(
-    model: Embedder,
-    seen: Split,
-    unseen: Split,
-    support: Sequence[Split],
-    settings: RuleSettings,
-) -> Selection:
-    """What can be selected if validation has no images of seen or none of unseen classes.
-
-    Alpha balances the two kinds, so it stays 0. Temperature and threshold come from the images that
-    there are. Arguments are those of `select`.
-    """
-    if not (len(seen) or len(unseen)):
-        return nothing_selected(settings)
-    queries = embed_queries(model, seen, unseen, support, settings)
-    distances, evaluation = rescaled_distances(queries, 0.0), queries.evaluate()
-    temperature = fit_temperature(distances)
-    alone = queries.captions_alone().evaluate()
-    nothing = nothing_selected(settings)
-    return dataclasses.replace(
-        nothing,
-        temperature=temperature,
-        none_of_these=fit_none_threshold(distances),
-        distance_level=own_class_distance(
-            [embed_split(model, split) for split in support], queries.prototypes
-        ),
-        validation=ValidationScores(
-            **vars(evaluation.scores(0.0)),
-            **vars(calibration_errors(distances, temperature)),
-            zsl_captions_alone=ZslScores(alone.zsl()),
-            gzsl_captions_alone=alone.gzsl(0.0),
-        ),
     )
 
 
@@ -202,6 +181,35 @@ def nothing_selected(settings: RuleSettings) -> Selection:
 
 def _scaled(interval: list[float] | None, factor: float) -> list[float] | None:
     return interval and [factor * end for end in interval]
+
+
+def carry_over_probabilities(
+    carried: Selected, selection: Selection, scale: DistanceScale
+) -> Selected:
+    """Temperatures and threshold, carried over to the model that `carried` is for.
+
+    Both models are compared on their own training images, each with the classes other than its own:
+    distances to its own class are too small, by an amount that depends on the length of training.
+    The threshold moves with the nearest such class and with the length of embedded images.
+    Temperatures are multiplied by the ratio of the gaps between the two nearest such classes: with
+    more classes on offer, or with longer training, rivals are closer together or farther apart.
+
+    Args:
+      carried: as `carry_over` gives it.
+      scale: of the model that `carried` is for, at its alpha.
+    """
+    before, none = selection.distance_scale, selection.none_of_these
+    if before is None:  # a run of an older version
+        return carried
+    factor = scale.gap / before.gap if before.gap > 0 and scale.gap > 0 else 1.0
+    moved = scale.rival - before.rival - none.length * (scale.length - before.length)
+    unseen = selection.temperature_unseen
+    return dataclasses.replace(
+        carried,
+        temperature=selection.temperature * factor,
+        temperature_unseen=None if unseen is None else unseen * factor,
+        none_of_these=dataclasses.replace(none, distance=none.distance + moved),
+    )
 
 
 def validation_scores(
@@ -236,27 +244,3 @@ def _refuse_test_splits(*splits: Split) -> None:
             raise ClarelError(
                 f"alpha must not be chosen on {split.name!r}: a test split is for testing once"
             )
-
-
-def calibration_errors(distances: ValidationDistances, temperature: float) -> CalibrationErrors:
-    """Expected calibration error with temperature 1 and with the fitted one; NaN for no images."""
-    if not len(distances.own):
-        return CalibrationErrors(math.nan, math.nan)
-    return CalibrationErrors(
-        distances.calibration_error(1.0), distances.calibration_error(temperature)
-    )
-
-
-def rescaled_distances(
-    queries: EmbeddedQueries, alpha: float, seed: int = 0
-) -> ValidationDistances:
-    """d_alpha of the query images, or of as many of them, drawn by seed, as are ever needed."""
-    images = np.concatenate([queries.seen.images, queries.unseen.images])
-    own = queries.prototypes.rows(np.concatenate([queries.seen.labels, queries.unseen.labels]))
-    most = max(1, _MOST_DISTANCES // len(queries.prototypes.classes))
-    if len(images) > most:
-        chosen = np.random.default_rng(seed).permutation(len(images))[:most]
-        images, own = images[chosen], own[chosen]
-    blocks = [block for _, block in queries.distance_blocks(images)]
-    distances = np.concatenate([np.zeros((0, len(queries.is_seen)), np.float32), *blocks])
-    return ValidationDistances.rescaled(distances, own, queries.is_seen, alpha)

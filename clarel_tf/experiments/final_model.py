@@ -17,10 +17,12 @@ from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.decision.embedded_splits import embed_split
 from clarel_tf.decision.prototypes import CaptionScatter, own_class_distance
 from clarel_tf.decision.selected import Selected
+from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.new_classes import description_model
+from clarel_tf.evaluation.ranked import distance_scale
 from clarel_tf.evaluation.records import FinalModel, Selection
-from clarel_tf.evaluation.selection import carry_over
+from clarel_tf.evaluation.selection import carry_over, carry_over_probabilities
 from clarel_tf.evaluation.zero_shot import queries_from
 from clarel_tf.experiments.kept_vectors import keep_vectors
 from clarel_tf.experiments.phases import Phase
@@ -100,6 +102,8 @@ def _decided(
     queries = queries_from(seen, described, embedded, model=model, settings=selection.rule)
     level = own_class_distance([embedded], queries.prototypes)
     selected = carry_over(selection, level, alpha_transfer)
+    scale = distance_scale(queries, embedded, selected.alpha)
+    selected = carry_over_probabilities(selected, selection, scale)
     caption_scatter = scatter.result(queries.prototypes)
     descriptions = description_model(
         queries, embedded, selected.alpha, caption_scatter, selected.descriptions
@@ -112,5 +116,6 @@ def _decided(
         caption_scatter,
         queries.rule.discriminants,
         descriptions,
+        ImageDensity.fit(embedded.images),
     )
     return selected, classes

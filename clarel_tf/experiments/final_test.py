@@ -44,6 +44,8 @@ def measure_once(
         alpha_on_validation=selection.alpha,
         zsl_captions_alone=by_captions.zsl,
         gzsl_captions_alone=by_captions.gzsl,
+        calibration=measures.calibration,
+        strangers=measures.strangers,
         validation=selection.validation,
         alpha_curve=selection.alpha_curve,
     )

@@ -45,7 +45,9 @@ def evaluate_run(
             config.alpha_transfer,
             stored,
         )
-        if stored is None or stored.descriptions is None:  # of a run of an older version
+        if (
+            stored is None or stored.descriptions is None or stored.density is None
+        ):  # of a run of an older version
             classes.save(folder.classes_path)
         checksums.write_json(folder.evaluation_path, dataclasses.asdict(measures))
         write_report(folder.report_path, results, measures, folder.path)

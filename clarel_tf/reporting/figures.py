@@ -8,7 +8,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from clarel_tf.evaluation.records import AlphaPoint, CaptionsPoint, GzslScores
+from clarel_tf.evaluation.records import AlphaPoint, CaptionsPoint, GzslScores, Reliability
 
 UNSEEN, SEEN, HARMONIC, MUTED = "#1f6fb4", "#d9822b", "#2b2b33", "#9aa3ad"
 STYLE: dict[Any, Any] = {  # matplotlib has its own type for the keys
@@ -75,6 +75,33 @@ def seen_unseen_figure(
         axes.plot([scores.u], [scores.s], "o", color=colour, label=name)
     axes.set(xlabel="unseen, %", ylabel="seen, %", xlim=(0, None), ylim=(0, None))
     axes.legend(loc="lower left")
+    return figure
+
+
+def reliability_figure(diagrams: Mapping[str, Reliability]) -> Figure:
+    """Accuracy against probability, one panel for each group of images; the diagonal is ideal.
+
+    Below each diagram are the shares of the images.
+    """
+    colours = {"all": HARMONIC, "seen": SEEN, "unseen": UNSEEN}
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(10.5, 4.2), layout="constrained")
+        panels = figure.subplots(
+            2, len(diagrams), sharex=True, sharey="row", height_ratios=[4, 1], squeeze=False
+        )
+    for (name, diagram), axes, below in zip(diagrams.items(), *panels, strict=True):
+        given = [one.probability for one in diagram.bins]
+        right = [one.accuracy for one in diagram.bins]
+        total = sum(one.images for one in diagram.bins)
+        shares = [100.0 * one.images / total for one in diagram.bins]
+        axes.plot([0, 100], [0, 100], color=MUTED, linestyle=":", linewidth=1)
+        axes.plot(given, right, "o-", color=colours[name], markersize=4, linewidth=1.4)
+        axes.vlines(given, given, right, color=colours[name], linewidth=3, alpha=0.25)
+        axes.set(title=f"{name} images, error {diagram.error:.1f} %", xlim=(0, 100), ylim=(0, 100))
+        below.bar(given, shares, width=5, color=colours[name], alpha=0.6)
+        below.set(xlabel="probability of the answer, %", ylim=(0, None))
+    panels[0][0].set_ylabel("right answers, %")
+    panels[1][0].set_ylabel("images, %")
     return figure
 
 

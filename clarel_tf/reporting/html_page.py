@@ -61,9 +61,9 @@ def card(title: str, body: str, wide: bool = False) -> str:
     return f'<section class="{kind}"><h2>{html.escape(title)}</h2>{body}</section>'
 
 
-def figure_card(title: str, figure: Figure, note: str) -> str:
+def figure_card(title: str, figure: Figure, note: str, wide: bool = False) -> str:
     """A figure, drawn into the page, under a title and a note."""
-    return card(title, f'<p class="soft">{html.escape(note)}</p>{figures.to_svg(figure)}')
+    return card(title, f'<p class="soft">{html.escape(note)}</p>{figures.to_svg(figure)}', wide)
 
 
 def table(header: list[str], rows: list[list[Any]], text_columns: int = 1) -> str:

@@ -9,6 +9,7 @@ from clarel_tf.evaluation.records import (
     Results,
     Scores,
     Selection,
+    StrangerMeasures,
     ValidationScores,
 )
 
@@ -114,17 +115,61 @@ def evaluation_table(results: Results, measures: Measures) -> str:
     for split, directions in measures.retrieval.items():
         for direction, recalls in directions.items():
             lines.append(f"{split + ' ' + direction:28}{_columns(recalls.values())}")
-    precision, errors = measures.ap_at_50, measures.calibration
+    precision = measures.ap_at_50
     lines += [
         "",
         *_interval_line(results),
         f"AP@50: unseen classes {number(precision.unseen)}, all classes {number(precision.all)}",
-        f"Calibration error: {number(errors.calibration_error_before)} with temperature 1, "
-        f"{number(errors.calibration_error_after)} with {results.temperature:.4g}",
+        "",
+        *_calibration_lines(measures),
+        "",
+        *_stranger_lines(measures.strangers),
     ]
     if notes := not_measured(results, results.alpha_curve, "test"):
         lines += ["", *notes]
     return "\n".join(lines)
+
+
+def _calibration_lines(measures: Measures) -> list[str]:
+    errors = measures.calibration
+    seen, unseen = measures.selected.temperatures
+    by_kind = ", ".join(
+        f"{name} images {one.error:.1f}" for name, one in measures.reliability.items()
+    )
+    if not by_kind:  # no test images
+        return []
+    before = number(errors.calibration_error_before)
+    return [
+        f"Calibration error: {by_kind}; with temperature 1 {before}",
+        f"Temperatures: {seen:.4g} if the nearest class is seen, else {unseen:.4g}",
+    ]
+
+
+def _stranger_lines(strangers: StrangerMeasures) -> list[str]:
+    """AUROC, and percent rejected where 95 % are accepted, by score and kind of strangers."""
+    if not strangers.scores:  # no test images
+        return []
+    kinds = list(strangers.rejected)
+    table = stranger_rows(strangers)
+    lines = [
+        "None of these: AUROC, and % rejected where 95 % are accepted",
+        f"{'score':22}" + "".join(f"{kind:>23}" for kind in kinds),
+    ]
+    lines += [f"{name:22}" + "".join(f"{cell:>23}" for cell in cells) for name, cells in table]
+    rejected = ", ".join(f"{kind} {value:.1f}" for kind, value in strangers.rejected.items())
+    return [
+        *lines,
+        f"The threshold accepts {strangers.accepted:.1f} % of the images whose class is on offer.",
+        f"It rejects, in percent: {rejected}",
+    ]
+
+
+def stranger_rows(strangers: StrangerMeasures) -> list[tuple[str, list[str]]]:
+    """(score, AUROC and percent rejected for each kind of strangers)."""
+    rows: dict[str, list[str]] = {}
+    for point in strangers.scores:
+        rows.setdefault(point.score, []).append(f"{point.auroc:.1f}, {point.rejected:.1f}")
+    return list(rows.items())
 
 
 def _columns(values: Iterable[float]) -> str:

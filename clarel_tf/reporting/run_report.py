@@ -8,7 +8,7 @@ from pathlib import Path
 from clarel_tf.evaluation.records import Measures, Results
 from clarel_tf.reporting import figures, published
 from clarel_tf.reporting.html_page import card, figure_card, grid, page, table
-from clarel_tf.reporting.results_table import not_measured, number, whose
+from clarel_tf.reporting.results_table import not_measured, number, stranger_rows, whose
 from clarel_tf.storage import files
 from clarel_tf.training.history import read_history
 
@@ -53,6 +53,13 @@ def report_page(results: Results, measures: Measures, run_dir: Path) -> str:
         card("Descriptions that say nothing", _empty_class_table(measures)),
         card("Retrieval", _retrieval_table(measures)),
         card("Probabilities", _probability_table(results, measures)),
+        figure_card(
+            "Reliability of probabilities",
+            figures.reliability_figure(measures.reliability),
+            "On test data: right answers among those that are about as probable.",
+            wide=True,
+        ),
+        card("None of these", _stranger_table(measures), wide=True),
         card("Classes most often confused", _confusion_table(measures), wide=True),
         card("Captions nearest to test images", _example_list(measures), wide=True),
     ]
@@ -210,19 +217,38 @@ def _retrieval_table(measures: Measures) -> str:
 
 def _probability_table(results: Results, measures: Measures) -> str:
     rows = [
-        [name, errors.calibration_error_before, errors.calibration_error_after]
+        [
+            name,
+            errors.calibration_error_before,
+            errors.calibration_error_after,
+            # Older runs lack it on validation data.
+            "" if errors.calibration_error_seen is None else errors.calibration_error_seen,
+            "" if errors.calibration_error_unseen is None else errors.calibration_error_unseen,
+        ]
         for name, errors in (("validation", results.validation), ("test", measures.calibration))
     ]
-    none = results.none_of_these
-    note = (
-        f"Temperature {results.temperature:.4g}. &quot;None of these&quot; beyond distance "
-        f"{none.distance:.4g}: on validation data {number(none.accepted)} % of images pass with "
-        f"their class on offer, and {number(none.rejected)} % are turned away without it."
-    )
-    if math.isnan(none.accepted):
+    seen, unseen = measures.selected.temperatures
+    note = f"Temperature {seen:.4g} if the nearest class is seen, else {unseen:.4g}."
+    if math.isnan(results.none_of_these.accepted):
         note = "Temperature 1 and no threshold: there are no validation images to choose them on."
-    header = ["calibration error, %", "temperature 1", "fitted"]
+    header = ["calibration error, %", "temperature 1", "fitted", "seen images", "unseen images"]
     return table(header, rows) + f'<p class="soft">{note}</p>'
+
+
+def _stranger_table(measures: Measures) -> str:
+    """How well scores find images whose class is not on offer."""
+    strangers, none = measures.strangers, measures.selected.none_of_these
+    note = (
+        "On test data: AUROC, and percent of strangers rejected where 95 % of the other images are "
+        "accepted. Strangers are images whose own class is taken away, images of unseen classes "
+        "among seen classes only, and features of no image: noise, permuted within an image, or "
+        "each from another image. The last two rows are what an export serves: its score, and its "
+        f"threshold of {none.distance:.4g}, which accepts {strangers.accepted:.1f} % of the test "
+        "images whose class is on offer."
+    )
+    rows: list[list[str]] = [[name, *cells] for name, cells in stranger_rows(strangers)]
+    rows.append(["threshold", *(f"{value:.1f} %" for value in strangers.rejected.values())])
+    return f'<p class="soft">{html.escape(note)}</p>{table(["score", *strangers.rejected], rows)}'
 
 
 def _confusion_table(measures: Measures) -> str:

@@ -37,6 +37,7 @@ _OUTPUTS = {
     "distance": ("f", 2),
     "probability": ("f", 2),
     "accepted": ("b", 1),
+    "strangeness": ("f", 1),
     "caption": ("O", 2),
     "image_id": ("O", 2),
     "export_id": ("O", 1),

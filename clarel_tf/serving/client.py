@@ -88,6 +88,7 @@ class ServingClient:
         among: Iterable[str] | None = None,
         replaces: Iterable[str] = (),
         extends: Iterable[str] = (),
+        threshold: float | None = None,
     ) -> Answer:
         """class_name, distance, probability [N, k] and accepted [N] for N images.
 
@@ -106,8 +107,10 @@ class ServingClient:
             besides.
           replaces: new classes that take the place of the stored class with their name.
           extends: new classes whose sentences are added to the captions of that stored class.
+          threshold: replaces the stored one: an image is accepted if its strangeness is at most
+            this. With any option besides alpha the answer has the `strangeness`, [N].
         """
-        options = Options.checked(alpha, new_classes, k, among, replaces, extends)
+        options = Options.checked(alpha, new_classes, k, among, replaces, extends, threshold)
         features, deadline = as_features(image_features), Deadline(self._timeout)
         signature, inputs = options.request(features)
         try:
@@ -120,7 +123,7 @@ class ServingClient:
             if not options.is_only_new_classes:
                 raise ServingError(
                     "this export is of an older version: it takes alpha or new classes, but not "
-                    f"both, and neither k, among, replaces nor extends; {remedy}"
+                    f"both, and neither k, among, replaces, extends nor threshold; {remedy}"
                 ) from error
             warnings.warn(
                 "this export is of an older version: the answer does not say where new classes "

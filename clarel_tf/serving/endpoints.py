@@ -12,6 +12,7 @@ from clarel_tf.decision.embedded_splits import embed_captions, embed_split
 from clarel_tf.decision.prototypes import CaptionScatter
 from clarel_tf.decision.rule import DecisionRule
 from clarel_tf.decision.selected import Selected
+from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.evaluation.new_classes import description_model
 from clarel_tf.evaluation.zero_shot import queries_from
 from clarel_tf.models.embedder import Embedder
@@ -95,11 +96,13 @@ def classifier_endpoints(
         rule,
         k,
         counts=stored.prototypes.counts,
+        density=stored.density,
     )
     features, size = _features(model), model.embedding_size
     sentences, names = _strings("sentences"), _strings("class_names")
     alpha = tf.TensorSpec([None], tf.float32, "alpha")
     wanted = tf.TensorSpec([None], tf.int32, "k")
+    threshold = tf.TensorSpec([None], tf.float32, "threshold")
     prototypes = tf.TensorSpec([None, size], tf.float32, "prototypes")
     endpoints: dict[str, Endpoint] = {
         "serving_default": (classifier.classify, [features]),
@@ -112,7 +115,7 @@ def classifier_endpoints(
             classifier.classify_with_options,
             [
                 *(features, alpha, wanted, _strings("among"), sentences, names),
-                *(_strings("replaces"), _strings("extends")),
+                *(_strings("replaces"), _strings("extends"), threshold),
             ],
         ),
         "embed_prototypes": (
@@ -149,6 +152,7 @@ def _embedded_classes(
         description_model(
             queries, embedded[2], selected.alpha, caption_scatter, selected.descriptions
         ),
+        ImageDensity.fit(embedded[2].images),
     )
 
 

@@ -142,6 +142,7 @@ def answer_rows(image_ids: Sequence[str], answer: dict[str, np.ndarray]) -> list
 
     New classes of the request follow with their ranks if they are not among the nearest. With new
     classes a row has `known_words`, the share of their words that the model knows; None for others.
+    With options, it has the `strangeness` of the image, which the threshold is compared with.
     """
     rows = []
     for i, image_id in enumerate(image_ids):
@@ -161,6 +162,7 @@ def answer_rows(image_ids: Sequence[str], answer: dict[str, np.ndarray]) -> list
                 "probability": float(probability),
                 "accepted": bool(answer["accepted"][i]),
             }
+            | ({"strangeness": float(answer["strangeness"][i])} if "strangeness" in answer else {})
             | ({"known_words": known.get(name)} if new else {})
             for rank, name, distance, probability in listed
         ]

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from clarel_tf.decision.probabilities import Temperatures, exponential_sums, moved_sums
+
 
 class Nearest(NamedTuple):
     """Running state of a search for B queries.
@@ -12,15 +14,13 @@ class Nearest(NamedTuple):
     Attributes:
       distances: float32 [B, n], the n smallest so far, nearest first.
       rows: int32 [B, n], the candidates that they belong to.
-      total: float32 [B, 1], the sum of exp((smallest - distance) / temperature) over all so far.
-        Relative to the smallest, because for huge distances the logarithm of the plain sum has no
-        precision left to count equally near candidates.
+      sums: float32 [B, 2], `exponential_sums` of all so far.
       before: int32 [B, W], how many candidates come before each of W watched distances.
     """
 
     distances: tf.Tensor
     rows: tf.Tensor
-    total: tf.Tensor
+    sums: tf.Tensor
     before: tf.Tensor
 
 
@@ -29,7 +29,7 @@ def no_candidates(queries: tf.Tensor, watched: tf.Tensor | None = None) -> Neare
     count = tf.shape(queries)[0]
     no_rows = tf.zeros([count, 0], tf.int32)
     before = no_rows if watched is None else tf.zeros_like(watched, tf.int32)
-    return Nearest(tf.zeros([count, 0]), no_rows, tf.zeros([count, 1]), before)
+    return Nearest(tf.zeros([count, 0]), no_rows, tf.zeros([count, 2]), before)
 
 
 def add_candidates(
@@ -37,7 +37,7 @@ def add_candidates(
     distances: tf.Tensor,
     first_row: tf.Tensor | int,
     k: tf.Tensor | int,
-    temperature: float,
+    temperatures: Temperatures,
     watched: tf.Tensor | None = None,
 ) -> Nearest:
     """The state after N more candidates.
@@ -53,8 +53,8 @@ def add_candidates(
         tf.reduce_min(known, axis=1, keepdims=True) for known in (found.distances, distances)
     )
     smallest = tf.minimum(smallest_before, of_block)
-    total = found.total * tf.exp((smallest - smallest_before) / temperature)
-    total += tf.reduce_sum(tf.exp((smallest - distances) / temperature), axis=1, keepdims=True)
+    sums = moved_sums(found.sums, smallest_before, smallest, temperatures)
+    sums += exponential_sums(distances, smallest, temperatures)
     block = tf.math.top_k(-distances, tf.minimum(k, tf.shape(distances)[1]))
     values = tf.concat([-found.distances, block.values], axis=1)
     rows = tf.concat([found.rows, first_row + block.indices], axis=1)
@@ -66,7 +66,7 @@ def add_candidates(
             lambda: before + tf.searchsorted(tf.sort(distances), watched, side="right"),
             lambda: before,
         )
-    return Nearest(-best.values, tf.gather(rows, best.indices, batch_dims=1), total, before)
+    return Nearest(-best.values, tf.gather(rows, best.indices, batch_dims=1), sums, before)
 
 
 def nearest_in_blocks(
@@ -75,7 +75,7 @@ def nearest_in_blocks(
     block: int,
     distances_to: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
     k: tf.Tensor | int,
-    temperature: float,
+    temperatures: Temperatures,
     watched: tf.Tensor | None = None,
 ) -> Nearest:
     """The k nearest of `candidates`, computed `block` at a time.
@@ -87,12 +87,12 @@ def nearest_in_blocks(
     """
     found = no_candidates(queries, watched)
     if isinstance(candidates, int) and candidates <= block:
-        return add_candidates(found, distances_to(0, candidates), 0, k, temperature, watched)
+        return add_candidates(found, distances_to(0, candidates), 0, k, temperatures, watched)
 
     def look_at_block(first: tf.Tensor, *found: tf.Tensor) -> tuple[tf.Tensor, ...]:
         end = tf.minimum(first + block, candidates)
         distances = distances_to(first, end)
-        return end, *add_candidates(Nearest(*found), distances, first, k, temperature, watched)
+        return end, *add_candidates(Nearest(*found), distances, first, k, temperatures, watched)
 
     unknown = tf.TensorShape([None, None])
     _, *found = tf.while_loop(
@@ -100,7 +100,7 @@ def nearest_in_blocks(
         look_at_block,
         (tf.constant(0), *found),
         shape_invariants=(
-            *(tf.TensorShape([]), unknown, unknown, tf.TensorShape([None, 1])),
+            *(tf.TensorShape([]), unknown, unknown, tf.TensorShape([None, 2])),
             found[-1].shape,
         ),
         parallel_iterations=1,  # otherwise several blocks would be in memory at once

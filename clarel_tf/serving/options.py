@@ -36,6 +36,7 @@ class Options:
     class_names: list[str]
     replaces: list[str]
     extends: list[str]
+    threshold: float | None
 
     @classmethod
     def checked(
@@ -46,6 +47,7 @@ class Options:
         among: Iterable[str] | None,
         replaces: Iterable[str],
         extends: Iterable[str],
+        threshold: float | None = None,
     ) -> "Options":
         """The options, or a ClarelError that names the first one that cannot be meant."""
         described = []
@@ -63,6 +65,7 @@ class Options:
             [name for name, _ in described],
             as_texts(replaces, "replaces"),
             as_texts(extends, "extends"),
+            None if threshold is None else checked_threshold(threshold),
         )
         if among is not None and not options.among:
             raise ClarelError("among has no class; name some, or leave it out to offer all classes")
@@ -83,13 +86,13 @@ class Options:
     @property
     def is_only_new_classes(self) -> bool:
         """True if older exports can answer too, though with less."""
-        others = self.among or self.replaces or self.extends
+        others = self.among or self.replaces or self.extends or self.threshold is not None
         return bool(self.sentences) and self.alpha is None and self.k is None and not others
 
     def request(self, features: np.ndarray) -> tuple[str, Inputs]:
         """The signature and its inputs for images, float32 [N, D]."""
         inputs: Inputs = {"image_features": features}
-        plain = not (self.sentences or self.among or self.k)
+        plain = not (self.sentences or self.among or self.k) and self.threshold is None
         if plain and self.alpha is None:
             return "serving_default", inputs
         count = 0 if self.alpha is None else len(features)
@@ -97,6 +100,8 @@ class Options:
         if plain:
             return "classify_with_alpha", inputs
         inputs["k"] = np.full(len(features) if self.k else 0, self.k or 0, np.int32)
+        own = 0 if self.threshold is None else len(features)
+        inputs["threshold"] = np.full(own, self.threshold or 0.0, np.float32)
         texts = ("among", "sentences", "class_names", "replaces", "extends")
         return CLASSIFY_WITH_OPTIONS, inputs | {name: getattr(self, name) for name in texts}
 
@@ -134,6 +139,14 @@ def checked_alpha(alpha: Any, name: str = "alpha") -> float:
             "multiplied by 1 + alpha"
         )
     return float(alpha)
+
+
+def checked_threshold(threshold: Any) -> float:
+    """`threshold`, if a strangeness can be compared with it."""
+    is_number = isinstance(threshold, (int, float, np.number)) and not isinstance(threshold, bool)
+    if not is_number or not math.isfinite(np.float32(threshold)):
+        raise ClarelError(f"threshold must be a finite number, not {threshold!r}")
+    return float(threshold)
 
 
 def checked_k(k: Any) -> int:

@@ -11,9 +11,9 @@ PlainInputs = Mapping[str, np.ndarray | list[str]]  # as returned by `as_inputs`
 
 MAX_REQUEST_BYTES = 2_000_000  # half of the default limit of a gRPC server
 # Inputs with a row for each image or sentence; all others belong to the whole request.
-ROW_INPUTS = ("image_features", "alpha", "k", "text")
+ROW_INPUTS = ("image_features", "alpha", "k", "threshold", "text")
 # Of these, an option that is left out has no values at all.
-_OPTIONS = ("alpha", "k")
+_OPTIONS = ("alpha", "k", "threshold")
 _TEXT_EXTRA = 8  # overhead of a text, in bytes
 
 

@@ -7,8 +7,10 @@ numbers are refused inside the graph: the request gets an error, and the server 
 import numpy as np
 import tensorflow as tf
 
+from clarel_tf.decision.probabilities import probabilities
 from clarel_tf.decision.rule import DecisionRule, Images, rescaled
 from clarel_tf.decision.selected import Selected
+from clarel_tf.decision.strangers import ImageDensity, at_selected_alpha, strangeness
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.serving.described import Described, describe
 from clarel_tf.serving.embeddings import embed_images, with_finite_length
@@ -37,6 +39,7 @@ class PrototypeClassifier:
         k: int = 5,
         block: int = 8_192,
         counts: np.ndarray | None = None,
+        density: ImageDensity | None = None,
     ):
         """Takes the stored classes and the decision rule.
 
@@ -46,10 +49,13 @@ class PrototypeClassifier:
           k: classes in an answer.
           block: classes processed together; a larger block takes more memory.
           counts: int [C], captions behind each prototype; 1 by default.
+          density: of the training images, for rejection.
         """
         self._model, self._selected, self._k, self._block = model, selected, k, block
+        self._density = density and density.as_variables()
         # Of equally near classes the first one wins, so seen classes come first.
         order = np.argsort(~is_seen, kind="stable")
+        self._seen = int(np.count_nonzero(is_seen))
         self._rule = rule.as_variables()
         self._classes = rule.describe(prototypes[order], is_seen[order]).as_variables()
         counts = np.ones(len(order)) if counts is None else counts
@@ -65,13 +71,15 @@ class PrototypeClassifier:
 
     def classify(self, image_features: tf.Tensor) -> Answer:
         """The k nearest stored classes of each of B images."""
+        images = self._rule.look_at(embed_images(self._model, image_features))
         alpha = tf.fill([tf.shape(image_features)[0]], self._selected.alpha)
-        return self.classify_with_alpha(image_features, alpha)
+        return self._answer(self._among_stored(images, alpha), images, self._class_names)
 
     def classify_with_alpha(self, image_features: tf.Tensor, alpha: tf.Tensor) -> Answer:
         """Like `classify`, with an alpha for each image, float32 [B]."""
         images = self._rule.look_at(embed_images(self._model, image_features))
-        return self._answer(self._among_stored(images, alpha), self._class_names)
+        found = self._among_stored(images, alpha)
+        return self._answer(found, images, self._class_names, alpha)
 
     def classify_with_new_classes(
         self, image_features: tf.Tensor, sentences: tf.Tensor, class_names: tf.Tensor
@@ -89,7 +97,7 @@ class PrototypeClassifier:
         found = self._among_stored(images, alpha)
         distances = self._rule.distances(images, self._rule.describe_new(new.means, new.counts))
         found = self._add(found, distances, tf.size(self._class_names))
-        return self._answer(found, tf.concat([self._class_names, new.names], axis=0))
+        return self._answer(found, images, tf.concat([self._class_names, new.names], axis=0))
 
     def classify_with_options(
         self,
@@ -101,6 +109,7 @@ class PrototypeClassifier:
         class_names: tf.Tensor,
         replaces: tf.Tensor,
         extends: tf.Tensor,
+        threshold: tf.Tensor,
     ) -> Answer:
         """The nearest classes, with every option; one that is empty is left out.
 
@@ -114,10 +123,13 @@ class PrototypeClassifier:
             classes are on offer besides those of `among`.
           replaces: those that take the place of the stored class with the same name.
           extends: those whose sentences are added to the captions of that stored class.
+          threshold: float32 [B] or [0], instead of the stored one: an image is accepted if its
+            strangeness is at most this.
 
         Returns:
-          An answer, and for each of the N classes of the request, in the order of their first
-          sentences, new_class_name, new_class_rank (1 is the nearest of all classes on offer),
+          An answer with the strangeness of each image, [B]. For each of the N classes of the
+          request, in the order of their first sentences, it has new_class_name,
+          new_class_rank (1 is the nearest of all classes on offer),
           new_class_distance, new_class_probability and new_class_known_words (the share of its
           words that the model knows), [B, N].
         """
@@ -137,15 +149,20 @@ class PrototypeClassifier:
         found = self._among_stored(images, alpha, k, self._offered(among, relations), distances)
         before = found.before
         found = self._add(found, distances, tf.size(self._class_names), k)
-        answer = self._answer(found, tf.concat([self._class_names, new.names], axis=0))
+        names = tf.concat([self._class_names, new.names], axis=0)
+        limit = _or_default(threshold, self._selected.none_of_these.distance, count, "threshold")
+        is_seen = self._are_seen(relations.extended)
+        answer = self._answer(found, images, names, alpha, limit, k, is_seen)
+        strange = self._strangeness(found, images, alpha, is_seen)
         # Of equally near ones the class that was mentioned first.
         place = tf.argsort(tf.argsort(distances, axis=1, stable=True), axis=1)
         shape = tf.shape(distances)
         return answer | {
+            "strangeness": strange[:, 0],
             "new_class_name": tf.broadcast_to(new.names, shape),
             "new_class_rank": before + place + 1,
             "new_class_distance": distances,
-            "new_class_probability": self._probability(found, distances),
+            "new_class_probability": self._probability(found, distances, is_seen),
             "new_class_known_words": tf.broadcast_to(new.known, shape),
         }
 
@@ -208,8 +225,9 @@ class PrototypeClassifier:
         prototypes = with_finite_length(prototypes, "prototypes must be finite, and not too large")
         images = self._rule.look_at(embed_images(self._model, image_features))
         distances = self._rule.distances(images, self._rule.describe(prototypes))
-        found = self._add(no_candidates(images.embeddings), distances, 0)
-        return self._answer(found, class_names)
+        # Behind the stored classes, because no class of a request is a seen one.
+        found = self._add(no_candidates(images.embeddings), distances, tf.size(self._class_names))
+        return self._answer(found, images, tf.concat([self._class_names, class_names], axis=0))
 
     def _among_stored(
         self,
@@ -251,8 +269,8 @@ class PrototypeClassifier:
             self._class_names.shape[0] if offered is None else tf.size(offered),
             self._block,
             distances_to,
-            self._k if k is None else k,
-            self._selected.temperature,
+            tf.maximum(2, self._k if k is None else k),  # rejection looks at the second
+            self._selected.temperatures,
             watched,
         )
         if offered is None:
@@ -266,31 +284,87 @@ class PrototypeClassifier:
         first_row: tf.Tensor | int,
         k: tf.Tensor | int | None = None,
     ) -> Nearest:
-        k = self._k if k is None else k
-        return add_candidates(found, distances, first_row, k, self._selected.temperature)
+        k = tf.maximum(2, self._k if k is None else k)
+        return add_candidates(found, distances, first_row, k, self._selected.temperatures)
 
-    def _answer(self, found: Nearest, class_names: tf.Tensor) -> Answer:
-        """The answer of a search among N classes with these names, string [N].
+    def _answer(
+        self,
+        found: Nearest,
+        images: Images,
+        class_names: tf.Tensor,
+        alpha: tf.Tensor | None = None,
+        threshold: tf.Tensor | None = None,
+        k: tf.Tensor | int | None = None,
+        is_seen: tf.Tensor | None = None,
+    ) -> Answer:
+        """The answer of a search among N classes.
+
+        Args:
+          class_names: string [N].
+          alpha: float32 [B], of the request; the selected one by default.
+          threshold: float32 [B], of the strangeness of an image; the selected one by default.
+          k: classes in the answer, at most N.
+          is_seen: bool [N]; by default, the stored seen classes are.
 
         Returns:
           class_name, distance, probability: [B, k], nearest first, k at most N; accepted: bool
-          [B], true if the nearest class is within the rejection threshold.
+          [B], true if the image is not stranger than the threshold.
         """
         distances = tf.debugging.check_numerics(
             found.distances, "a distance is not a finite number: features or alpha are too large"
         )
-        near_enough = distances[:, :1] <= self._selected.none_of_these.distance
+        k = self._k if k is None else k
+        strange = self._strangeness(found._replace(distances=distances), images, alpha, is_seen)
+        stored = self._selected.none_of_these.distance
+        limit = stored if threshold is None else threshold[:, tf.newaxis]
+        distances = distances[:, :k]
         return {
-            "class_name": tf.gather(class_names, found.rows),
+            "class_name": tf.gather(class_names, found.rows[:, :k]),
             "distance": distances,
-            "probability": self._probability(found, distances),
-            "accepted": tf.reduce_any(near_enough, axis=1),
+            "probability": self._probability(found, distances, is_seen),
+            "accepted": tf.reduce_any(strange <= limit, axis=1),
         }
 
-    def _probability(self, found: Nearest, distances: tf.Tensor) -> tf.Tensor:
-        """The probabilities of classes on offer at these distances, float32 [B, N]."""
-        logits = (found.distances[:, :1] - distances) / self._selected.temperature
-        return tf.exp(logits) / found.total
+    def _are_seen(self, extended: tf.Tensor) -> tf.Tensor:
+        """Whether the stored classes and the N of a request are seen ones, bool [C + N].
+
+        Args:
+          extended: int32 [N], the stored class that each extends, or -1.
+        """
+        stored = tf.range(self._class_names.shape[0]) < self._seen
+        return tf.concat([stored, (extended >= 0) & (extended < self._seen)], axis=0)
+
+    def _of_found(self, found: Nearest, is_seen: tf.Tensor | None) -> tf.Tensor:
+        """Whether the classes that were found are seen ones, bool [B, n]."""
+        return found.rows < self._seen if is_seen is None else tf.gather(is_seen, found.rows)
+
+    def _strangeness(
+        self,
+        found: Nearest,
+        images: Images,
+        alpha: tf.Tensor | None,
+        is_seen: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """The strangeness of B images, float32 [B, 1]; arguments as for `_answer`."""
+        nearest = found.distances
+        if alpha is not None:
+            of_found = tf.cast(self._of_found(found, is_seen), tf.float32)
+            chosen = self._selected.alpha
+            nearest = at_selected_alpha(nearest, of_found, alpha[:, tf.newaxis], chosen)
+        none = self._selected.none_of_these
+        return strangeness(none, self._density, images.embeddings, nearest)
+
+    def _probability(
+        self, found: Nearest, distances: tf.Tensor, is_seen: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """The probabilities of classes on offer at these distances, float32 [B, n]."""
+        return probabilities(
+            distances,
+            found.distances[:, :1],
+            found.sums,
+            self._of_found(found, is_seen)[:, :1],
+            self._selected.temperatures,
+        )
 
 
 def _or_default(value: tf.Tensor, default: float, count: tf.Tensor, name: str) -> tf.Tensor:

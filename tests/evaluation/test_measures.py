@@ -1,7 +1,6 @@
 """Retrieval, curves, draws and confidence against slow loops."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -10,11 +9,6 @@ from hypothesis import strategies as st
 
 from clarel_tf.decision.alpha import NearestClasses, nearest_classes
 from clarel_tf.decision.embedded_splits import EmbeddedSplit
-from clarel_tf.decision.probabilities import (
-    ValidationDistances,
-    fit_none_threshold,
-    fit_temperature,
-)
 from clarel_tf.evaluation.caption_draws import CaptionDraws
 from clarel_tf.evaluation.gzsl import area_under, gzsl_scores, per_class_accuracy, seen_unseen_curve
 from clarel_tf.evaluation.retrieval import (
@@ -166,77 +160,6 @@ def test_with_all_captions_the_draws_equal_the_prototypes():
     last = draws.curve(queries, 0.1)[-1]
     assert last.h == pytest.approx(queries.evaluate().gzsl(0.1).h)
     assert last.h_std == pytest.approx(0.0, abs=1e-9)
-
-
-def make_distances(seed=0, images=400, classes=6, scale=5.0):
-    """Distances whose true probabilities are the softmax of -d * scale."""
-    rng = np.random.default_rng(seed)
-    distances = rng.uniform(1, 2, (images, classes))
-    probabilities = np.exp(-distances * scale)
-    probabilities /= probabilities.sum(axis=1, keepdims=True)
-    own = np.array([rng.choice(classes, p=row) for row in probabilities])
-    return ValidationDistances(distances, own)
-
-
-def test_temperature_finds_the_true_one_and_calibrates():
-    data = make_distances(images=4000, scale=5.0)
-    temperature = fit_temperature(data)
-    assert temperature == pytest.approx(1 / 5.0, rel=0.15)
-    assert data.calibration_error(temperature) < 4 < data.calibration_error(1.0)
-
-
-def test_log_likelihood_is_that_of_a_softmax_over_distances():
-    data = make_distances()
-    expected = 0.0
-    for row, own in zip(data.distances.astype(np.float64), data.own, strict=True):
-        odds = [math.exp(-distance / 0.3) for distance in row]
-        expected -= math.log(odds[own] / sum(odds)) / len(data.own)
-    assert data.negative_log_likelihood(0.3) == pytest.approx(expected)
-
-
-def test_calibration_error_equals_a_loop():
-    data = make_distances(images=50)
-    probabilities = np.exp(data.log_probabilities(0.5)).max(axis=1)
-    correct = data.distances.argmin(axis=1) == data.own
-    error = 0.0
-    for b in range(15):
-        inside = [i for i in range(50) if b / 15 <= probabilities[i] < (b + 1) / 15]
-        if inside:
-            error += len(inside) / 50 * abs(probabilities[inside].mean() - correct[inside].mean())
-    assert data.calibration_error(0.5) == pytest.approx(100 * error)
-
-
-def test_alpha_is_applied_to_seen_classes_alone():
-    rescaled = ValidationDistances.rescaled(
-        np.ones((2, 3)), np.array([0, 1]), np.array([True, False, True]), 0.5
-    )
-    # Seen classes come first, so that the first of equally near classes is the right one.
-    np.testing.assert_allclose(rescaled.distances, [[1.5, 1.5, 1]] * 2)
-    assert rescaled.own.tolist() == [0, 2]
-
-
-def test_none_threshold_by_hand():
-    # Best distances with all classes: 1, 1, 1.1; without their own class: 2, 2, 1.1. At 1, two of
-    # three are accepted and all are rejected; at 1.1, all are accepted and two of three rejected.
-    # Both are as good, and the smaller one counts.
-    distances = np.array([[1, 2], [2, 1], [1.2, 1.1]])
-    threshold = fit_none_threshold(ValidationDistances(distances, np.array([0, 1, 0])))
-    assert list(vars(threshold).values()) == pytest.approx([1.0, 200 / 3, 100.0])
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 1000))
-def test_none_threshold_equals_brute_force(seed):
-    data = make_distances(seed, images=12, classes=3)
-    best = 0.0
-    for limit in np.unique(data.distances):
-        accepted = np.mean([row.min() <= limit for row in data.distances])
-        rejected = np.mean(
-            [np.delete(row, own).min() > limit for row, own in zip(*data, strict=True)]
-        )
-        best = max(best, accepted + rejected)
-    found = fit_none_threshold(data)
-    assert (found.accepted + found.rejected) / 100 == pytest.approx(best)
 
 
 def test_nearest_captions_in_a_stream_equal_a_sort():

@@ -146,6 +146,7 @@ def test_kept_classes_that_do_not_fit_together_are_refused(tmp_path, finished_ru
         ("counts", arrays["counts"] * 0),
         ("sums", arrays["sums"] * np.nan),
         ("caption_scatter", np.ones(3)),
+        ("image_whitener", np.ones((3, 3))),
         ("discriminant_mean", np.ones(3)),  # and no other array of the discriminants
     ):
         path = tmp_path / "classes.npz"

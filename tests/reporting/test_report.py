@@ -62,7 +62,7 @@ def test_the_page_loads_with_every_figure_and_no_complaint(run_dir):
     assert "CONSOLE" not in done.stderr, done.stderr
     dom = done.stdout
     assert "<title>demo: zero-shot" in dom
-    assert dom.count("<svg") == 4
+    assert dom.count("<svg") == 5
     for heading in (
         "Result",
         "Balance of",

@@ -80,8 +80,9 @@ def test_embedders_equal_keras_for_every_batch(exported, tmp_path):
 
 
 def test_classifier_gives_exactly_the_results_of_the_run(exported, tmp_path):
-    folder, _, splits, names, results = exported
-    scores, asked = {}, (("test_seen", "s"), ("test_unseen", "u"))
+    folder, model, splits, names, results = exported
+    scores, shares, images = {}, [], 0
+    asked = (("test_seen", "s"), ("test_unseen", "u"))
     answers = ask_cpp(
         folder / "models/prototype_classifier/1",
         tmp_path,
@@ -94,13 +95,41 @@ def test_classifier_gives_exactly_the_results_of_the_run(exported, tmp_path):
         assert np.shape(answer["class_name"]) == (len(split), 5)
         assert (np.diff(answer["distance"], axis=1) >= 0).all()
         assert (np.sum(answer["probability"], axis=1) <= 1 + 1e-5).all()
-        limit = results.none_of_these.distance
-        np.testing.assert_array_equal(
-            answer["accepted"], np.array(answer["distance"])[:, 0] <= limit
-        )
+        nearest, z = np.array(answer["distance"]), model.embed_images(split.image_features)
+        none, arrays = results.none_of_these, np.load(folder / "run/classes.npz")
+        unlikely = np.linalg.norm((z - arrays["image_mean"]) @ arrays["image_whitener"], axis=1)
+        strange = nearest[:, 0] - none.lead * (nearest[:, 1] - nearest[:, 0])
+        strange -= none.length * np.linalg.norm(z, axis=1)
+        strange += none.unlikeliness * np.maximum(unlikely - none.usual, 0)
+        away = np.abs(strange - none.distance) > 1e-3  # others may be rounded either way
+        accepted = np.array(answer["accepted"])
+        np.testing.assert_array_equal(accepted[away], (strange <= none.distance)[away])
+        shares.append(100 * accepted.mean() * len(split))
+        images += len(split)
+    # As many are accepted as the evaluation says, but for one on the threshold.
+    assert sum(shares) / images == pytest.approx(results.strangers.accepted, abs=101 / images)
     assert scores["u"] == pytest.approx(results.gzsl.u, abs=1e-9)
     assert scores["s"] == pytest.approx(results.gzsl.s, abs=1e-9)
     assert harmonic_mean(scores["u"], scores["s"]) == pytest.approx(results.gzsl.h, abs=1e-9)
+
+
+def test_served_probabilities_are_the_softmax_over_all_classes(exported, tmp_path):
+    folder, model, splits, names, results = exported
+    parts = [splits[name] for name in ("test_seen", "test_unseen", "trainval")]
+    queries = embed_queries(model, *parts[:2], parts[2:], results.rule)
+    for split in parts[:2]:
+        features = split.image_features[:9]
+        call = ("serving_default", {"image_features": features})
+        (answer,) = ask_cpp(folder / "models/prototype_classifier/1", tmp_path, [call])
+        ((_, distances),) = queries.distance_blocks(model.embed_images(features))
+        distances = distances * (1 + results.alpha * queries.is_seen)
+        for row, given, best in zip(
+            distances, answer["probability"], answer["class_name"], strict=True
+        ):
+            temperature = results.temperatures[0 if queries.is_seen[row.argmin()] else 1]
+            odds = np.exp((row.min() - row.astype(float)) / temperature)
+            expected = dict(zip(names, odds / odds.sum(), strict=True))
+            np.testing.assert_allclose(given, [expected[name] for name in best], rtol=5e-3)
 
 
 def test_a_plain_loop_over_the_embedders_gives_the_same_measures(exported):
