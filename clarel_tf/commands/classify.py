@@ -70,8 +70,8 @@ def define_flags() -> None:
     flags.DEFINE_float(
         "threshold",
         None,
-        "accepts images whose strangeness is at most this, instead of what the run chose. With this "
-        "flag, --k, --among or new classes the answer has the strangeness",
+        "accepts images whose strangeness is at most this, instead of what the run chose. With "
+        "this flag, --k, --among or new classes the answer has the strangeness",
     )
     flags.DEFINE_enum("format", "table", ["table", "csv", "json"], "output format")
     flags.DEFINE_float("timeout", 60.0, "seconds for the whole call to a server", lower_bound=0.1)
