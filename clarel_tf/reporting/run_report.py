@@ -53,13 +53,7 @@ def report_page(results: Results, measures: Measures, run_dir: Path) -> str:
         card("Descriptions that say nothing", _empty_class_table(measures)),
         card("Retrieval", _retrieval_table(measures)),
         card("Probabilities", _probability_table(results, measures)),
-        figure_card(
-            "Reliability of probabilities",
-            figures.reliability_figure(measures.reliability),
-            "On test data: right answers among those that are about as probable.",
-            wide=True,
-        ),
-        card("None of these", _stranger_table(measures), wide=True),
+        *_rejection_cards(measures),
         card("Classes most often confused", _confusion_table(measures), wide=True),
         card("Captions nearest to test images", _example_list(measures), wide=True),
     ]
@@ -233,6 +227,21 @@ def _probability_table(results: Results, measures: Measures) -> str:
         note = "Temperature 1 and no threshold: there are no validation images to choose them on."
     header = ["calibration error, %", "temperature 1", "fitted", "seen images", "unseen images"]
     return table(header, rows) + f'<p class="soft">{note}</p>'
+
+
+def _rejection_cards(measures: Measures) -> list[str]:
+    """Reliability of probabilities and rejection, if there are test images."""
+    if not measures.reliability:
+        return []
+    return [
+        figure_card(
+            "Reliability of probabilities",
+            figures.reliability_figure(measures.reliability),
+            "On test data: right answers among those that are about as probable.",
+            wide=True,
+        ),
+        card("None of these", _stranger_table(measures), wide=True),
+    ]
 
 
 def _stranger_table(measures: Measures) -> str:

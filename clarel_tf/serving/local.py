@@ -28,7 +28,12 @@ def parse_new_classes(items: Sequence[str]) -> dict[str, list[str]]:
 
 def read_image_features(path: str) -> tuple[list[str], np.ndarray]:
     """Ids and features, float32 [N, D], of an .npz file; without `image_ids`, ids are numbers."""
-    if Path(path).is_file() and not zipfile.is_zipfile(path):
+    try:
+        with files.open_regular(Path(path)) as file:
+            is_npz = zipfile.is_zipfile(file)
+    except OSError:
+        is_npz = True  # `read_npz` says why it cannot be read
+    if not is_npz:
         raise ClarelError(
             f"--features={path} is not an .npz file; give a file that "
             "np.savez(path, image_ids=..., features=...) wrote: a row of numbers for each image, "

@@ -53,9 +53,9 @@ Ask it, by REST (gRPC is on port 8500):
 | | classify_with_alpha | image_features, alpha [B] | an answer |
 | | classify_with_new_classes | image_features, sentences [S], class_names [S] | an answer |
 | | classify_with_options | image_features, alpha [B], k [B], among [M], sentences [S], \
-class_names [S], replaces [R], extends [X], threshold [B]; an empty list leaves an option out | an answer, \
-strangeness [B] and new_class_name, new_class_rank, new_class_distance, new_class_probability, new_class_known_words \
-[B, N] |
+class_names [S], replaces [R], extends [X], threshold [B]; an empty list leaves an option out | an \
+answer, strangeness [B] and new_class_name, new_class_rank, new_class_distance, \
+new_class_probability, new_class_known_words [B, N] |
 | | classify_with_prototypes | image_features, prototypes [N, E], class_names [N] | an answer* |
 | | embed_prototypes | sentences [S], class_names [S] | class_name [N], prototype [N, E]* |
 

@@ -134,7 +134,7 @@ def test_example_of_the_readme_builds_by_command_and_zero_shot_works(tmp_path):
     builder = get_builder("pairs", "beam-birds", str(tmp_path / "data"))  # of another process
     splits = load_splits(builder)
     assert sorted(class_names(builder)) == sorted({row.split(",")[1] for row in table[1:]})
-    with np.load(tmp_path / "my_birds" / "features.npz") as file:
+    with np.load(tmp_path / "my_birds" / "features.npz", allow_pickle=False) as file:
         rows = dict(zip(file["image_ids"].tolist(), file["features"].astype("f4"), strict=True))
     for split in splits.values():
         expected = [rows[image_id] for image_id in split.image_ids]

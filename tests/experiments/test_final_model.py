@@ -71,8 +71,24 @@ def test_a_finished_run_gets_a_final_model_and_keeps_everything_else(
     final, results = with_final.read_final(), with_final.read_results()
     assert (final.images, final.classes, final.steps, final.seed) == (96, 8, 32, 0)
     # By value, which is the default: as it was selected on validation data.
-    assert (final.alpha, final.temperature) == (results.alpha, results.temperature)
+    assert final.alpha == results.alpha == 0 and results.is_of_the_paper
     model = load_model(with_final.final / "model.keras")
+    # Temperatures go by the gaps between the classes of each model, other than an image's own.
+    everything, prototypes = (
+        all_images(splits),
+        ClassStore.load(with_final.final / "classes.npz").prototypes.means(),
+    )
+    gaps = []
+    for image, label in zip(
+        model.embed_images(everything.image_features), everything.labels, strict=True
+    ):
+        others = sorted(
+            np.linalg.norm(image - prototypes[i]) for i in range(8) if NAMES[i] != NAMES[label]
+        )
+        gaps.append(others[1] - others[0])
+    selection = with_final.read_selection()
+    factor = np.mean(gaps) / selection.distance_scale.gap
+    assert final.temperature == pytest.approx(selection.temperature * factor, rel=1e-3)
     assert model.image_classifier.units == 8
     classes = ClassStore.load(with_final.final / "classes.npz")
     assert classes.names == NAMES and classes.is_seen.all()

@@ -224,6 +224,7 @@ def test_classes_that_replace_or_extend_stored_ones_by_hand(exported, tmp_path):
     calls = []
     for row, option in ((gone, "replaces"), (seen, "extends"), (unseen, "extends")):
         inputs = {"image_features": features, "alpha": np.zeros(0, "f4"), "k": np.zeros(0, "i4")}
+        inputs["threshold"] = np.zeros(0, "f4")
         inputs |= {"among": [], "replaces": [], "extends": [], option: [str(kept["names"][row])]}
         inputs |= {"sentences": sentences, "class_names": [str(kept["names"][row])] * 2}
         calls.append(("classify_with_options", inputs))

@@ -44,7 +44,7 @@ def test_the_places_of_watched_distances_are_counted(candidates, block, watched,
     wanted = rng.integers(0, 6, (2, watched)).astype("f4")
     found = nearest_in_blocks(
         *(tf.zeros([2, 2]), tf.constant(candidates), block, lambda a, b: distances[:, a:b]),
-        *(3, 2.0, tf.constant(wanted)),
+        *(3, (2.0, 2.0), tf.constant(wanted)),
     )
     counted = [[sum(d <= value for d in distances[i]) for value in wanted[i]] for i in range(2)]
     np.testing.assert_array_equal(found.before, np.reshape(counted, (2, watched)))

@@ -13,7 +13,8 @@ from clarel_tf.serving.refusals import plain_refusal
 from clarel_tf.serving.signatures import PrototypeClassifier
 from tests.helpers.cpp_calls import ask_cpp
 
-ALPHA, TEMPERATURE, THRESHOLD = 0.25, 0.5, 3.0
+ALPHA, THRESHOLD, LEAD = 0.25, 3.0, 0.5
+TEMPERATURES = (0.8, 0.5)  # the nearest class is new or unseen; it is seen
 NAMES = [f"class {i}" for i in range(22)] + ["Großer Vogel"]
 IS_SEEN = np.arange(23) % 3 > 0
 COUNTS = np.arange(1, 24)
@@ -37,8 +38,9 @@ class World:
         self.prototypes = (center + rng.normal(size=(23, 16))).astype("f4")
         selected = Selected(
             alpha=ALPHA,
-            temperature=TEMPERATURE,
-            none_of_these=NoneThreshold(THRESHOLD, 0.0, 0.0),
+            temperature=TEMPERATURES[1],
+            temperature_unseen=TEMPERATURES[0],
+            none_of_these=NoneThreshold(THRESHOLD, 0.0, 0.0, lead=LEAD),
         )
         classifier = PrototypeClassifier(
             *(model, self.prototypes, NAMES, IS_SEEN, selected), k=4, block=5, counts=COUNTS
@@ -50,6 +52,7 @@ class World:
         }
         names = ("among", "sentences", "class_names", "replaces", "extends")
         spec |= {name: tf.TensorSpec([None], tf.string) for name in names}
+        spec["threshold"] = tf.TensorSpec([None], tf.float32)
         specs = [tf.TensorSpec(s.shape, s.dtype, name) for name, s in spec.items()]
         write_saved_model(self.path, {"options": (classifier.classify_with_options, specs)}, model)
 
@@ -65,25 +68,26 @@ class World:
             "class_names": [name for name, own in new.items() for _ in own],
             "replaces": [],
             "extends": [],
+            "threshold": np.zeros(0, np.float32),
         }
         return "options", inputs | options
 
     def expected(self, row, alpha=ALPHA, among=None, new=None, replaces=(), extends=()):
-        """[(d_alpha, name, is new)] for one image, nearest first, by a loop over the classes."""
+        """[(d_alpha, name, is new, is seen)] for one image, nearest first, by a loop."""
         listed = []
         for i in [*np.flatnonzero(IS_SEEN), *np.flatnonzero(~IS_SEEN)]:
             name = NAMES[i]
             if (among is None or name in among) and name not in (*replaces, *extends):
-                listed.append((self.distance(row, self.prototypes[i], IS_SEEN[i], alpha), name, 0))
+                distance = self.distance(row, self.prototypes[i], IS_SEEN[i], alpha)
+                listed.append((distance, name, False, bool(IS_SEEN[i])))
         for name, sentences in (new or {}).items():
             vectors = [self.model.embed_texts([text])[0].astype(float) for text in sentences]
             i = NAMES.index(name) if name in extends else None
             if i is not None:
                 vectors += [self.prototypes[i].astype(float)] * int(COUNTS[i])
-            is_seen = i is not None and IS_SEEN[i]
-            listed.append(
-                (self.distance(row, sum(vectors) / len(vectors), is_seen, alpha), name, 1)
-            )
+            is_seen = i is not None and bool(IS_SEEN[i])
+            distance = self.distance(row, sum(vectors) / len(vectors), is_seen, alpha)
+            listed.append((distance, name, True, is_seen))
         return sorted(listed, key=lambda entry: entry[0])
 
     def distance(self, row, prototype, is_seen, alpha) -> float:
@@ -92,16 +96,24 @@ class World:
         )
         return plain * (1 + alpha) if is_seen else plain
 
-    def compare(self, answer, k, new=None, alphas=(ALPHA,) * 3, **options):
+    def compare(self, answer, k, new=None, alphas=(ALPHA,) * 3, limits=(THRESHOLD,) * 3, **options):
         for row in range(3):
             listed = self.expected(row, alphas[row], new=new, **options)
-            total = sum(math.exp((listed[0][0] - d) / TEMPERATURE) for d, _, _ in listed)
-            probability = [math.exp((listed[0][0] - d) / TEMPERATURE) / total for d, _, _ in listed]
-            assert answer["class_name"][row] == [name for _, name, _ in listed[:k]]
-            near = pytest.approx([d for d, _, _ in listed[:k]], rel=1e-4)
+            temperature = TEMPERATURES[listed[0][3]]
+            odds = [math.exp((listed[0][0] - entry[0]) / temperature) for entry in listed]
+            probability = [one / sum(odds) for one in odds]
+            assert answer["class_name"][row] == [entry[1] for entry in listed[:k]]
+            near = pytest.approx([entry[0] for entry in listed[:k]], rel=1e-4)
             assert answer["distance"][row] == near
             assert answer["probability"][row] == pytest.approx(probability[:k], rel=2e-3)
-            assert answer["accepted"][row] == (listed[0][0] <= THRESHOLD)
+            # The threshold belongs to the stored alpha.
+            first, second = (
+                entry[0] * ((1 + ALPHA) / (1 + alphas[row]) if entry[3] else 1)
+                for entry in listed[:2]
+            )
+            strange = first - LEAD * (second - first)
+            assert answer["strangeness"][row] == pytest.approx(strange, rel=1e-3)
+            assert answer["accepted"][row] == (strange <= limits[row])
             assert answer["new_class_name"][row] == list(new or {})
             for column, name in enumerate(new or {}):
                 (place,) = (i for i, e in enumerate(listed) if e[1] == name and e[2])
@@ -136,6 +148,7 @@ def test_every_option_gives_what_a_loop_over_the_classes_gives(world, tmp_path):
             world.call({"class 4": NEW["class 4"]}, replaces=["class 4"], among=["class 4"]),
             world.call(image_features=world.images[:0]),
             world.call(free, image_features=world.images[:0]),
+            world.call(threshold=np.array([9.0, 0.1, -9.0], np.float32)),
         ],
     )
     world.compare(answers[0], 4)
@@ -144,6 +157,7 @@ def test_every_option_gives_what_a_loop_over_the_classes_gives(world, tmp_path):
     world.compare(answers[3], 6, new=free)
     world.compare(answers[4], 25, new=NEW, alphas=alphas, **both)
     world.compare(answers[5], 25, new=NEW, among=["class 4", "class 20"], **both)
+    world.compare(answers[9], 4, limits=(9.0, 0.1, -9.0))
     # The replaced class alone is on offer, and all probability is its own.
     assert answers[6]["class_name"] == [["class 4"]] * 3
     assert answers[6]["probability"] == [[1.0]] * 3 and answers[6]["new_class_rank"] == [[1]] * 3

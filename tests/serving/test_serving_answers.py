@@ -320,7 +320,7 @@ def test_texts_may_be_bytes(kind):
         assert seen.pop() == {
             "sentences": ["a bird", "it", "more"],
             "class_names": ["mine", "mine", "mine"],
-            **{name: [] for name in ("alpha", "k", "among", "replaces", "extends")},
+            **{name: [] for name in ("alpha", "k", "among", "replaces", "extends", "threshold")},
         }
         for wrong in ([1], [None], [["a"]], 5, None, "a bird", b"a bird"):
             with pytest.raises(ClarelError, match="takes"):

@@ -77,7 +77,7 @@ def test_options_are_the_same_over_every_transport_and_in_parts(served, splits, 
     local = ServingClient(LocalTransport(served[0]))
     asks = [
         {"k": 5},
-        {"k": 2, "alpha": 1000.0},
+        {"k": 2, "alpha": 1000.0, "threshold": 0.5},
         {"among": ["kind 1", "kind 7"]},
         {"new_classes": {"mine": NEW["mine"]}, "alpha": 0.5, "k": 1},
         {"new_classes": NEW, "replaces": ["kind 6"], "extends": ["kind 7"], "k": 100},
@@ -98,7 +98,7 @@ def test_options_are_the_same_over_every_transport_and_in_parts(served, splits, 
         if new:
             assert found["new_class_name"].tolist() == [new] * 8
             assert found["new_class_rank"].dtype == np.int64
-    assert set(local.classify(features, k=2)) == set(ANSWER)
+    assert set(local.classify(features, k=2)) == {*ANSWER, "strangeness"}
     assert (
         len(
             local.classify(features[:0], k=2, new_classes=NEW, replaces=["kind 6", "kind 7"])[
