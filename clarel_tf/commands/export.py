@@ -126,7 +126,7 @@ def _load_splits(folder: RunFolder, config: Config) -> tuple[dict[str, Any], lis
     builder, splits = cli.load_dataset(config.dataset, config.dataset_config, folder)
     from clarel_tf.data.loading import class_names
     from clarel_tf.data.protocols import apply_protocol
-    from clarel_tf.experiments.experiment import split_fingerprints
+    from clarel_tf.experiments.fingerprints import split_fingerprints
 
     splits = apply_protocol(splits, config.protocol, config.class_division)
     folder.check_data(split_fingerprints(splits))

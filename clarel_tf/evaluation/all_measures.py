@@ -15,23 +15,21 @@ from clarel_tf.evaluation.calibration import calibration_errors, reliability
 from clarel_tf.evaluation.caption_draws import CaptionDraws
 from clarel_tf.evaluation.empty_descriptions import Description, empty_descriptions
 from clarel_tf.evaluation.gzsl import seen_unseen_curve
+from clarel_tf.evaluation.measures import (
+    AveragePrecision,
+    Confusion,
+    Example,
+    ExampleCaption,
+    Measures,
+    SeenUnseenCurve,
+)
 from clarel_tf.evaluation.new_classes import (
     NewClassTrial,
     description_model,
     few_caption_draws,
 )
 from clarel_tf.evaluation.ranked import RankedImages, distance_scale
-from clarel_tf.evaluation.records import (
-    AveragePrecision,
-    Confusion,
-    Example,
-    ExampleCaption,
-    Measures,
-    NewClassMeasures,
-    ScoresAtAlpha,
-    SeenUnseenCurve,
-    Selection,
-)
+from clarel_tf.evaluation.records import ScoresAtAlpha, Selection
 from clarel_tf.evaluation.retrieval import (
     NearestCaptions,
     RetrievalRecall,
@@ -40,6 +38,7 @@ from clarel_tf.evaluation.retrieval import (
 )
 from clarel_tf.evaluation.selection import carry_over, carry_over_probabilities
 from clarel_tf.evaluation.strangers import stranger_measures, stranger_trials
+from clarel_tf.evaluation.trust_records import NewClassMeasures
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries, Evaluation, queries_from
 from clarel_tf.models.embedder import Embedder
 

@@ -14,7 +14,7 @@ import scipy.optimize
 
 from clarel_tf.decision.probabilities import Temperatures, exponential_sums, probabilities
 from clarel_tf.evaluation.ranked import RankedImages
-from clarel_tf.evaluation.records import CalibrationErrors, Reliability, ReliabilityBin
+from clarel_tf.evaluation.trust_records import CalibrationErrors, Reliability, ReliabilityBin
 
 _APART = 0.25
 _BINS = 15

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clarel_tf.evaluation.records import CaptionsPoint
+from clarel_tf.evaluation.measures import CaptionsPoint
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries
 
 CAPTION_COUNTS = (10, 50, 100, 200, 400, 1000)

@@ -11,7 +11,7 @@ from clarel_tf.decision.selected import DescriptionSettings
 from clarel_tf.evaluation.caption_draws import CaptionDraws
 from clarel_tf.evaluation.empty_descriptions import empty_descriptions
 from clarel_tf.evaluation.new_classes import NewClassTrial, description_model
-from clarel_tf.evaluation.records import EmptyDescriptionPoint
+from clarel_tf.evaluation.trust_records import EmptyDescriptionPoint
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries
 from clarel_tf.models.embedder import Embedder
 

@@ -24,7 +24,7 @@ from clarel_tf.decision.selected import DescriptionSettings
 from clarel_tf.evaluation.caption_draws import CaptionDraws
 from clarel_tf.evaluation.empty_descriptions import Description
 from clarel_tf.evaluation.gzsl import harmonic_mean
-from clarel_tf.evaluation.records import EmptyDescriptionPoint, NewClassPoint
+from clarel_tf.evaluation.trust_records import EmptyDescriptionPoint, NewClassPoint
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries
 from clarel_tf.models.embedder import Embedder
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from clarel_tf.decision.embedded_splits import EmbeddedSplit
 from clarel_tf.decision.rule import rescaled
-from clarel_tf.evaluation.records import DistanceScale
+from clarel_tf.evaluation.trust_records import DistanceScale
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries
 
 # More distances than this are not needed to fit a few numbers.

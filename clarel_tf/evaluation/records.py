@@ -1,13 +1,13 @@
-"""Records of what an evaluation measures; `results.json` and its neighbours are made of them.
+"""Records of what an experiment selects and scores; `results.json` and its neighbours.
 
-All measures are in percent unless their name says otherwise. NaN, null in the files, stands for
-what the data cannot tell: data without images of unseen classes has no ZSL, u and H.
+All measures are in percent unless their name says otherwise.
 """
 
 import dataclasses
 from typing import Any
 
 from clarel_tf.decision.selected import Selected
+from clarel_tf.evaluation.trust_records import CalibrationErrors, DistanceScale, StrangerMeasures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,83 +51,6 @@ class ScoresAtAlpha(Scores):
     """The same, with the alpha that was selected."""
 
     alpha: float
-
-
-@dataclasses.dataclass(frozen=True)
-class CalibrationErrors:
-    """Expected calibration error with temperature 1 and with the fitted temperatures.
-
-    Attributes:
-      calibration_error_seen, calibration_error_unseen: with the fitted temperatures, of the images
-        of seen and of unseen classes alone; older runs lack them.
-    """
-
-    calibration_error_before: float
-    calibration_error_after: float
-    calibration_error_seen: float | None = None
-    calibration_error_unseen: float | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class ReliabilityBin:
-    """Images whose answers are about as probable: mean probability, percent of right answers."""
-
-    probability: float
-    accuracy: float
-    images: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Reliability:
-    """A reliability diagram, without its empty bins, and the expected calibration error."""
-
-    error: float
-    bins: list[ReliabilityBin]
-
-
-@dataclasses.dataclass(frozen=True)
-class StrangerPoint:
-    """How well a score tells images whose class is on offer from strangers of one kind.
-
-    Attributes:
-      auroc: in percent; 50 is chance.
-      rejected: percent of the strangers beyond the score that 95 % of the other images are within.
-    """
-
-    score: str
-    kind: str
-    auroc: float
-    rejected: float
-
-
-@dataclasses.dataclass(frozen=True)
-class StrangerMeasures:
-    """Rejection: scores compared, and what the threshold does.
-
-    Attributes:
-      accepted: percent of images that the threshold accepts with their class on offer.
-      rejected: percent of strangers that it rejects, by kind.
-      scores: every score with every kind of stranger.
-    """
-
-    accepted: float
-    rejected: dict[str, float]
-    scores: list[StrangerPoint]
-
-
-@dataclasses.dataclass(frozen=True)
-class DistanceScale:
-    """How the distances d_alpha of a model's training images are scaled.
-
-    Attributes:
-      rival: mean distance of an image to the nearest class that is not its own.
-      gap: mean difference between that and the next such class.
-      length: mean length of an embedded image.
-    """
-
-    rival: float
-    gap: float
-    length: float
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -226,133 +149,3 @@ class FinalModel(Selected):
     steps: int
     images: int
     classes: int
-
-
-@dataclasses.dataclass(frozen=True)
-class AveragePrecision:
-    """AP@50 of the unseen classes among their own images, and of all classes among all images."""
-
-    unseen: float
-    all: float
-
-
-@dataclasses.dataclass(frozen=True)
-class CaptionsPoint:
-    """Mean and standard deviation over draws, with prototypes of so many captions."""
-
-    captions: int
-    zsl: float
-    zsl_std: float
-    u: float
-    u_std: float
-    s: float
-    s_std: float
-    h: float
-    h_std: float
-
-
-@dataclasses.dataclass(frozen=True)
-class NewClassPoint:
-    """What a class of so many sentences gets right, with standard deviations over the draws.
-
-    Attributes:
-      recall: percent of the class's images that are given to it, mean over the classes.
-      precision: percent of the images given to new classes that are theirs.
-      harmonic_mean: of recall and precision.
-    """
-
-    sentences: int
-    recall: float
-    recall_std: float
-    precision: float
-    precision_std: float
-    harmonic_mean: float
-
-
-@dataclasses.dataclass(frozen=True)
-class EmptyDescriptionPoint:
-    """Percent of all test images that a class takes whose sentences say nothing.
-
-    Attributes:
-      kind: of the sentences.
-      taken: mean over the descriptions of this kind.
-      most: of a single description.
-    """
-
-    kind: str
-    sentences: int
-    taken: float
-    most: float
-
-
-@dataclasses.dataclass(frozen=True)
-class NewClassMeasures:
-    """New classes by one rule: real descriptions, and such as say nothing."""
-
-    real: list[NewClassPoint]
-    empty: list[EmptyDescriptionPoint]
-
-
-@dataclasses.dataclass(frozen=True)
-class SeenUnseenCurve:
-    """Pairs of u and s over all alpha."""
-
-    u: list[float]
-    s: list[float]
-
-
-@dataclasses.dataclass(frozen=True)
-class Confusion:
-    """A pair of classes, and the percent of the true one's images that the other gets."""
-
-    true: str
-    predicted: str
-    percent: float
-
-
-@dataclasses.dataclass(frozen=True)
-class ExampleCaption:
-    """A caption near to an image; `own` if it is one of the image's captions."""
-
-    text: str
-    class_name: str
-    own: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class Example:
-    """An image with its class, the class that it was given to, and the nearest captions."""
-
-    image_id: str
-    class_name: str
-    predicted: str
-    right: bool
-    captions: list[ExampleCaption]
-
-
-@dataclasses.dataclass(frozen=True)
-class Measures:
-    """`evaluation.json`: every measure of a model on the test splits.
-
-    Attributes:
-      selected: what the rule used.
-      prototypes: scores by the kind of prototypes: `all` captions, `leave_own_out`, and
-        `captions_alone` for the rule of the paper where more than captions was asked.
-      retrieval: recall by split, direction and k.
-      calibration, reliability: errors, and diagrams of `all`, `seen` and `unseen` test images.
-      strangers: rejection of images whose class is not on offer.
-      new_classes: by the rule, `all`, and by the paper's rule, `captions_alone`.
-    """
-
-    selected: Selected
-    prototypes: dict[str, ScoresAtAlpha]
-    ap_at_50: AveragePrecision
-    retrieval: dict[str, dict[str, dict[str, float]]]
-    calibration: CalibrationErrors
-    reliability: dict[str, Reliability]
-    strangers: StrangerMeasures
-    captions_curve: list[CaptionsPoint]
-    new_classes: dict[str, NewClassMeasures]
-    seen_unseen_curve: SeenUnseenCurve
-    confusions: list[Confusion]
-    examples: list[Example]

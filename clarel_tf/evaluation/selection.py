@@ -24,14 +24,9 @@ from clarel_tf.evaluation.description_fit import fit_descriptions
 from clarel_tf.evaluation.gzsl import best_alpha
 from clarel_tf.evaluation.new_classes import few_caption_draws
 from clarel_tf.evaluation.ranked import RankedImages, distance_scale
-from clarel_tf.evaluation.records import (
-    DistanceScale,
-    GzslScores,
-    Selection,
-    ValidationScores,
-    ZslScores,
-)
+from clarel_tf.evaluation.records import GzslScores, Selection, ValidationScores, ZslScores
 from clarel_tf.evaluation.strangers import fit_none_threshold, stranger_trials
+from clarel_tf.evaluation.trust_records import DistanceScale
 from clarel_tf.evaluation.zero_shot import embed_queries, queries_from
 from clarel_tf.models.embedder import Embedder
 

@@ -17,7 +17,7 @@ from clarel_tf.decision.selected import NoneThreshold
 from clarel_tf.decision.strangers import ImageDensity, strangeness
 from clarel_tf.evaluation.calibration import answer_probabilities
 from clarel_tf.evaluation.ranked import RankedImages, distances_of
-from clarel_tf.evaluation.records import StrangerMeasures, StrangerPoint
+from clarel_tf.evaluation.trust_records import StrangerMeasures, StrangerPoint
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries
 from clarel_tf.models.embedder import Embedder
 

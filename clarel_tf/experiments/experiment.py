@@ -16,16 +16,21 @@ from clarel_tf.evaluation.records import ModelOrigin, Results, Selection, WordVe
 from clarel_tf.evaluation.selection import nothing_selected, select
 from clarel_tf.experiments.final_model import train_final
 from clarel_tf.experiments.final_test import measure_once
+from clarel_tf.experiments.fingerprints import (
+    data_fingerprints,
+    fingerprint_of_towers,
+    older_mark_of_towers,
+    split_fingerprints,
+)
 from clarel_tf.experiments.kept_vectors import keep_vectors
 from clarel_tf.experiments.phases import FINAL_CHOICES, Phase, phases_of
 from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.experiments.training_phase import (
     MakeTowers,
-    towers_fingerprint,
     train_phase,
 )
 from clarel_tf.models.clarel import Clarel
-from clarel_tf.storage import checksums, files
+from clarel_tf.storage import checksums
 from clarel_tf.training.distributed.distribution import Distribution
 
 
@@ -141,7 +146,7 @@ def follow_experiment(
     distribution.check_batch_size(config.training.batch_size)
     splits = apply_protocol(splits, config.protocol, config.class_division)
     fingerprints = data_fingerprints(config, splits)
-    fingerprints |= _of_towers(config, splits, make_towers)
+    fingerprints |= fingerprint_of_towers(config, splits, make_towers)
     phases = phases_of(config, splits, final)
     left = _agree_on_phases(config, phases, fingerprints, [False] * 3, distribution)
     for phase, is_left in zip(phases, left, strict=False):  # two phases without a final model
@@ -189,11 +194,11 @@ def opened_run(
             fingerprints = data_fingerprints(config, splits, folder)
             if folder.has_begun:  # before the towers, which may depend on the data
                 folder.check_data(fingerprints)
-            fingerprints |= _of_towers(config, splits, make_towers, folder)
+            fingerprints |= fingerprint_of_towers(config, splits, make_towers, folder)
         else:
             fingerprints = split_fingerprints(splits) | made_of
         folder.begin_with(
-            fingerprints | _older_mark_of_towers(folder, make_towers), splits["trainval"].data_dir
+            fingerprints | older_mark_of_towers(folder, make_towers), splits["trainval"].data_dir
         )
         yield folder, splits, fingerprints
 
@@ -257,50 +262,6 @@ def _test(
         fingerprints=fingerprints,
     )
     return measure_once(folder, config, splits, model, selection, class_names, origin)
-
-
-def data_fingerprints(
-    config: Config, splits: dict[str, Split], folder: RunFolder | None = None
-) -> dict[str, Any]:
-    """What a result depends on besides the config: the splits and the word vectors.
-
-    Args:
-      folder: of the run; once it has kept the vectors, their file may be gone.
-    """
-    fingerprints: dict[str, Any] = split_fingerprints(splits)
-    if config.word_vectors:
-        is_gone = not Path(config.word_vectors).exists()
-        if is_gone and folder and folder.word_vectors_path.exists():
-            fingerprints["word_vectors"] = folder.fingerprints()["word_vectors"]
-        else:
-            fingerprints["word_vectors"] = files.file_fingerprint(config.word_vectors)
-    return fingerprints
-
-
-def _of_towers(
-    config: Config,
-    splits: dict[str, Split],
-    make_towers: MakeTowers | None,
-    folder: RunFolder | None = None,
-) -> dict[str, Any]:
-    """The fingerprint of a run's own towers, those of the training split, if it has any."""
-    if make_towers is None:
-        return {}
-    kept = folder.word_vectors_path if folder else None
-    return {"towers": towers_fingerprint(config, splits["train"], make_towers, kept)}
-
-
-def _older_mark_of_towers(folder: RunFolder, make_towers: MakeTowers | None) -> dict[str, Any]:
-    """What a run noted of its towers before there were fingerprints: the name of the function."""
-    if make_towers is None or not folder.has_begun:
-        return {}
-    name = getattr(make_towers, "__qualname__", type(make_towers).__qualname__)
-    return {"towers": name} if folder.fingerprints().get("towers") == name else {}
-
-
-def split_fingerprints(splits: dict[str, Split]) -> dict[str, Any]:
-    """The fingerprints of each split, by its name."""
-    return {name: split.fingerprints() for name, split in splits.items()}
 
 
 def _kept_vectors(folder: RunFolder, config: Config, splits: dict[str, Split]) -> Path | None:

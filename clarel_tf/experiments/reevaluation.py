@@ -8,8 +8,9 @@ from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.data.split import Split
 from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.evaluation.all_measures import evaluate_fully
-from clarel_tf.evaluation.records import Measures, Results
-from clarel_tf.experiments.experiment import split_fingerprints
+from clarel_tf.evaluation.measures import Measures
+from clarel_tf.evaluation.records import Results
+from clarel_tf.experiments.fingerprints import split_fingerprints
 from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.models.saving import load_model
 from clarel_tf.reporting.run_report import write_report

@@ -8,7 +8,9 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from clarel_tf.evaluation.records import AlphaPoint, CaptionsPoint, GzslScores, Reliability
+from clarel_tf.evaluation.measures import CaptionsPoint
+from clarel_tf.evaluation.records import AlphaPoint, GzslScores
+from clarel_tf.evaluation.trust_records import Reliability
 
 UNSEEN, SEEN, HARMONIC, MUTED = "#1f6fb4", "#d9822b", "#2b2b33", "#9aa3ad"
 STYLE: dict[Any, Any] = {  # matplotlib has its own type for the keys

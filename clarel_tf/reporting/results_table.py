@@ -3,15 +3,9 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from clarel_tf.evaluation.records import (
-    AlphaPoint,
-    Measures,
-    Results,
-    Scores,
-    Selection,
-    StrangerMeasures,
-    ValidationScores,
-)
+from clarel_tf.evaluation.measures import Measures
+from clarel_tf.evaluation.records import AlphaPoint, Results, Scores, Selection, ValidationScores
+from clarel_tf.evaluation.trust_records import StrangerMeasures
 
 
 def results_table(results: Results) -> str:

@@ -5,7 +5,8 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from clarel_tf.evaluation.records import Measures, Results
+from clarel_tf.evaluation.measures import Measures
+from clarel_tf.evaluation.records import Results
 from clarel_tf.reporting import figures, published
 from clarel_tf.reporting.html_page import card, figure_card, grid, page, table
 from clarel_tf.reporting.results_table import not_measured, number, stranger_rows, whose

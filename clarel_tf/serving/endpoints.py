@@ -16,9 +16,10 @@ from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.evaluation.new_classes import description_model
 from clarel_tf.evaluation.zero_shot import queries_from
 from clarel_tf.models.embedder import Embedder
+from clarel_tf.serving.answering import Answer
 from clarel_tf.serving.embeddings import embed_images, text_graph
 from clarel_tf.serving.gallery import Gallery
-from clarel_tf.serving.signatures import Answer, PrototypeClassifier
+from clarel_tf.serving.signatures import PrototypeClassifier
 from clarel_tf.serving.versions import CLASSIFY_WITH_OPTIONS, EMBED_WITH_ID
 
 Endpoint = tuple[Callable[..., Answer], list[tf.TensorSpec]]

@@ -5,9 +5,8 @@ import tensorflow as tf
 
 from clarel_tf.models.distances import pairwise_distances
 from clarel_tf.models.embedder import Embedder
+from clarel_tf.serving.answering import Answer
 from clarel_tf.serving.embeddings import embed_images, embed_texts
-
-Answer = dict[str, tf.Tensor]
 
 
 class Gallery:

@@ -7,18 +7,16 @@ numbers are refused inside the graph: the request gets an error, and the server 
 import numpy as np
 import tensorflow as tf
 
-from clarel_tf.decision.probabilities import probabilities
 from clarel_tf.decision.rule import DecisionRule, Images, rescaled
 from clarel_tf.decision.selected import Selected
-from clarel_tf.decision.strangers import ImageDensity, at_selected_alpha, strangeness
+from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.models.embedder import Embedder
+from clarel_tf.serving.answering import Answer, Answering
 from clarel_tf.serving.described import Described, describe
 from clarel_tf.serving.embeddings import embed_images, with_finite_length
 from clarel_tf.serving.nearest import Nearest, add_candidates, nearest_in_blocks, no_candidates
 from clarel_tf.serving.refusals import refuse_unless
 from clarel_tf.serving.stored_names import Relations, StoredNames
-
-Answer = dict[str, tf.Tensor]
 
 
 class PrototypeClassifier:
@@ -52,10 +50,10 @@ class PrototypeClassifier:
           density: of the training images, for rejection.
         """
         self._model, self._selected, self._k, self._block = model, selected, k, block
-        self._density = density and density.as_variables()
         # Of equally near classes the first one wins, so seen classes come first.
         order = np.argsort(~is_seen, kind="stable")
-        self._seen = int(np.count_nonzero(is_seen))
+        seen = int(np.count_nonzero(is_seen))
+        self._answering = Answering(selected, density, len(order), seen, k)
         self._rule = rule.as_variables()
         self._classes = rule.describe(prototypes[order], is_seen[order]).as_variables()
         counts = np.ones(len(order)) if counts is None else counts
@@ -73,13 +71,13 @@ class PrototypeClassifier:
         """The k nearest stored classes of each of B images."""
         images = self._rule.look_at(embed_images(self._model, image_features))
         alpha = tf.fill([tf.shape(image_features)[0]], self._selected.alpha)
-        return self._answer(self._among_stored(images, alpha), images, self._class_names)
+        return self._answering.answer(self._among_stored(images, alpha), images, self._class_names)
 
     def classify_with_alpha(self, image_features: tf.Tensor, alpha: tf.Tensor) -> Answer:
         """Like `classify`, with an alpha for each image, float32 [B]."""
         images = self._rule.look_at(embed_images(self._model, image_features))
         found = self._among_stored(images, alpha)
-        return self._answer(found, images, self._class_names, alpha)
+        return self._answering.answer(found, images, self._class_names, alpha)
 
     def classify_with_new_classes(
         self, image_features: tf.Tensor, sentences: tf.Tensor, class_names: tf.Tensor
@@ -97,7 +95,8 @@ class PrototypeClassifier:
         found = self._among_stored(images, alpha)
         distances = self._rule.distances(images, self._rule.describe_new(new.means, new.counts))
         found = self._add(found, distances, tf.size(self._class_names))
-        return self._answer(found, images, tf.concat([self._class_names, new.names], axis=0))
+        names = tf.concat([self._class_names, new.names], axis=0)
+        return self._answering.answer(found, images, names)
 
     def classify_with_options(
         self,
@@ -151,9 +150,9 @@ class PrototypeClassifier:
         found = self._add(found, distances, tf.size(self._class_names), k)
         names = tf.concat([self._class_names, new.names], axis=0)
         limit = _or_default(threshold, self._selected.none_of_these.distance, count, "threshold")
-        is_seen = self._are_seen(relations.extended)
-        answer = self._answer(found, images, names, alpha, limit, k, is_seen)
-        strange = self._strangeness(found, images, alpha, is_seen)
+        is_seen = self._answering.are_seen(relations.extended)
+        answer = self._answering.answer(found, images, names, alpha, limit, k, is_seen)
+        strange = self._answering.strangeness(found, images, alpha, is_seen)
         # Of equally near ones the class that was mentioned first.
         place = tf.argsort(tf.argsort(distances, axis=1, stable=True), axis=1)
         shape = tf.shape(distances)
@@ -162,7 +161,7 @@ class PrototypeClassifier:
             "new_class_name": tf.broadcast_to(new.names, shape),
             "new_class_rank": before + place + 1,
             "new_class_distance": distances,
-            "new_class_probability": self._probability(found, distances, is_seen),
+            "new_class_probability": self._answering.probability(found, distances, is_seen),
             "new_class_known_words": tf.broadcast_to(new.known, shape),
         }
 
@@ -227,7 +226,8 @@ class PrototypeClassifier:
         distances = self._rule.distances(images, self._rule.describe(prototypes))
         # Behind the stored classes, because no class of a request is a seen one.
         found = self._add(no_candidates(images.embeddings), distances, tf.size(self._class_names))
-        return self._answer(found, images, tf.concat([self._class_names, class_names], axis=0))
+        names = tf.concat([self._class_names, class_names], axis=0)
+        return self._answering.answer(found, images, names)
 
     def _among_stored(
         self,
@@ -286,85 +286,6 @@ class PrototypeClassifier:
     ) -> Nearest:
         k = tf.maximum(2, self._k if k is None else k)
         return add_candidates(found, distances, first_row, k, self._selected.temperatures)
-
-    def _answer(
-        self,
-        found: Nearest,
-        images: Images,
-        class_names: tf.Tensor,
-        alpha: tf.Tensor | None = None,
-        threshold: tf.Tensor | None = None,
-        k: tf.Tensor | int | None = None,
-        is_seen: tf.Tensor | None = None,
-    ) -> Answer:
-        """The answer of a search among N classes.
-
-        Args:
-          class_names: string [N].
-          alpha: float32 [B], of the request; the selected one by default.
-          threshold: float32 [B], of the strangeness of an image; the selected one by default.
-          k: classes in the answer, at most N.
-          is_seen: bool [N]; by default, the stored seen classes are.
-
-        Returns:
-          class_name, distance, probability: [B, k], nearest first, k at most N; accepted: bool
-          [B], true if the image is not stranger than the threshold.
-        """
-        distances = tf.debugging.check_numerics(
-            found.distances, "a distance is not a finite number: features or alpha are too large"
-        )
-        k = self._k if k is None else k
-        strange = self._strangeness(found._replace(distances=distances), images, alpha, is_seen)
-        stored = self._selected.none_of_these.distance
-        limit = stored if threshold is None else threshold[:, tf.newaxis]
-        distances = distances[:, :k]
-        return {
-            "class_name": tf.gather(class_names, found.rows[:, :k]),
-            "distance": distances,
-            "probability": self._probability(found, distances, is_seen),
-            "accepted": tf.reduce_any(strange <= limit, axis=1),
-        }
-
-    def _are_seen(self, extended: tf.Tensor) -> tf.Tensor:
-        """Whether the stored classes and the N of a request are seen ones, bool [C + N].
-
-        Args:
-          extended: int32 [N], the stored class that each extends, or -1.
-        """
-        stored = tf.range(self._class_names.shape[0]) < self._seen
-        return tf.concat([stored, (extended >= 0) & (extended < self._seen)], axis=0)
-
-    def _of_found(self, found: Nearest, is_seen: tf.Tensor | None) -> tf.Tensor:
-        """Whether the classes that were found are seen ones, bool [B, n]."""
-        return found.rows < self._seen if is_seen is None else tf.gather(is_seen, found.rows)
-
-    def _strangeness(
-        self,
-        found: Nearest,
-        images: Images,
-        alpha: tf.Tensor | None,
-        is_seen: tf.Tensor | None,
-    ) -> tf.Tensor:
-        """The strangeness of B images, float32 [B, 1]; arguments as for `_answer`."""
-        nearest = found.distances
-        if alpha is not None:
-            of_found = tf.cast(self._of_found(found, is_seen), tf.float32)
-            chosen = self._selected.alpha
-            nearest = at_selected_alpha(nearest, of_found, alpha[:, tf.newaxis], chosen)
-        none = self._selected.none_of_these
-        return strangeness(none, self._density, images.embeddings, nearest)
-
-    def _probability(
-        self, found: Nearest, distances: tf.Tensor, is_seen: tf.Tensor | None = None
-    ) -> tf.Tensor:
-        """The probabilities of classes on offer at these distances, float32 [B, n]."""
-        return probabilities(
-            distances,
-            found.distances[:, :1],
-            found.sums,
-            self._of_found(found, is_seen)[:, :1],
-            self._selected.temperatures,
-        )
 
 
 def _or_default(value: tf.Tensor, default: float, count: tf.Tensor, name: str) -> tf.Tensor:

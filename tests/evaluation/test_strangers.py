@@ -12,7 +12,6 @@ from clarel_tf.decision.embedded_splits import EmbeddedSplit
 from clarel_tf.decision.selected import NoneThreshold
 from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.evaluation.ranked import RankedImages, distance_scale
-from clarel_tf.evaluation.records import DistanceScale
 from clarel_tf.evaluation.selection import carry_over, carry_over_probabilities
 from clarel_tf.evaluation.strangers import (
     OWN_CLASS_AWAY,
@@ -25,6 +24,7 @@ from clarel_tf.evaluation.strangers import (
     served_score,
     stranger_trials,
 )
+from clarel_tf.evaluation.trust_records import DistanceScale
 from clarel_tf.evaluation.zero_shot import queries_from
 from tests.decision.test_alpha import selected_on_validation
 

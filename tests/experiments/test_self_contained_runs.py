@@ -8,7 +8,7 @@ import pytest
 
 from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
-from clarel_tf.evaluation.records import Measures
+from clarel_tf.evaluation.measures import Measures
 from clarel_tf.experiments.experiment import run_experiment, run_validation
 from clarel_tf.experiments.kept_vectors import keep_vectors, read_kept_vectors
 from clarel_tf.experiments.reevaluation import evaluate_run

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from clarel_tf.data.split import Split
-from clarel_tf.evaluation.records import Measures
+from clarel_tf.evaluation.measures import Measures
 from clarel_tf.experiments.experiment import run_experiment
 from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.reporting.run_report import report_page

@@ -1,0 +1,106 @@
+"""Turns the classes that a search found into an answer: names, probabilities, acceptance."""
+
+import tensorflow as tf
+
+from clarel_tf.decision.probabilities import probabilities
+from clarel_tf.decision.rule import Images
+from clarel_tf.decision.selected import Selected
+from clarel_tf.decision.strangers import ImageDensity, at_selected_alpha, strangeness
+from clarel_tf.serving.nearest import Nearest
+
+Answer = dict[str, tf.Tensor]
+
+
+class Answering:
+    """Answers by what was selected for a run.
+
+    Rows of found classes are those of the stored classes, seen ones first, and then those of the
+    request.
+    """
+
+    def __init__(
+        self, selected: Selected, density: ImageDensity | None, stored: int, seen: int, k: int
+    ):
+        """Takes the number of stored classes, of seen ones among them, and of classes answered."""
+        self._selected, self._k = selected, k
+        self._density = density and density.as_variables()
+        self._stored, self._seen = stored, seen
+
+    def answer(
+        self,
+        found: Nearest,
+        images: Images,
+        class_names: tf.Tensor,
+        alpha: tf.Tensor | None = None,
+        threshold: tf.Tensor | None = None,
+        k: tf.Tensor | int | None = None,
+        is_seen: tf.Tensor | None = None,
+    ) -> Answer:
+        """The answer of a search among N classes.
+
+        Args:
+          class_names: string [N].
+          alpha: float32 [B], of the request; the selected one by default.
+          threshold: float32 [B], of the strangeness of an image; the selected one by default.
+          k: classes in the answer, at most N.
+          is_seen: bool [N]; by default, the stored seen classes are.
+
+        Returns:
+          class_name, distance, probability: [B, k], nearest first, k at most N; accepted: bool
+          [B], true if the image is not stranger than the threshold.
+        """
+        distances = tf.debugging.check_numerics(
+            found.distances, "a distance is not a finite number: features or alpha are too large"
+        )
+        k = self._k if k is None else k
+        strange = self.strangeness(found._replace(distances=distances), images, alpha, is_seen)
+        stored = self._selected.none_of_these.distance
+        limit = stored if threshold is None else threshold[:, tf.newaxis]
+        distances = distances[:, :k]
+        return {
+            "class_name": tf.gather(class_names, found.rows[:, :k]),
+            "distance": distances,
+            "probability": self.probability(found, distances, is_seen),
+            "accepted": tf.reduce_any(strange <= limit, axis=1),
+        }
+
+    def are_seen(self, extended: tf.Tensor) -> tf.Tensor:
+        """Whether the stored classes and the N of a request are seen ones, bool [C + N].
+
+        Args:
+          extended: int32 [N], the stored class that each extends, or -1.
+        """
+        stored = tf.range(self._stored) < self._seen
+        return tf.concat([stored, (extended >= 0) & (extended < self._seen)], axis=0)
+
+    def _of_found(self, found: Nearest, is_seen: tf.Tensor | None) -> tf.Tensor:
+        """Whether the classes that were found are seen ones, bool [B, n]."""
+        return found.rows < self._seen if is_seen is None else tf.gather(is_seen, found.rows)
+
+    def strangeness(
+        self,
+        found: Nearest,
+        images: Images,
+        alpha: tf.Tensor | None,
+        is_seen: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """The strangeness of B images, float32 [B, 1]; arguments as for `answer`."""
+        nearest = found.distances
+        if alpha is not None:
+            of_found = tf.cast(self._of_found(found, is_seen), tf.float32)
+            chosen = self._selected.alpha
+            nearest = at_selected_alpha(nearest, of_found, alpha[:, tf.newaxis], chosen)
+        none = self._selected.none_of_these
+        return strangeness(none, self._density, images.embeddings, nearest)
+
+    def probability(
+        self, found: Nearest, distances: tf.Tensor, is_seen: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """The probabilities of classes on offer at these distances, float32 [B, n]."""
+        return probabilities(
+            distances,
+            found.distances[:, :1],
+            found.sums,
+            self._of_found(found, is_seen)[:, :1],
+            self._selected.temperatures,
+        )
