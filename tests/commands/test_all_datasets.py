@@ -48,5 +48,5 @@ def test_from_raw_files_to_the_report(tmp_path, dataset, write, flags):
     results = read_json(tmp_path / "runs" / dataset / "results.json")
     assert results["dataset"] == dataset
     page = (tmp_path / "runs" / dataset / "report.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 5
     assert ("paper, alpha chosen" in page) == (dataset == "cub")
