@@ -1,6 +1,8 @@
 """Declarative test of the builder; folders that are written, built and read back."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +123,7 @@ def test_example_of_the_readme_builds_by_command_and_zero_shot_works(tmp_path, m
     text = (HERE / "README.md").read_text(encoding="utf-8")
     [code] = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    exec(code, {"__name__": "__main__"})
+    subprocess.run([sys.executable, "-c", code], check=True)
     table = (tmp_path / "my_birds" / "table.csv").read_text().splitlines()
     assert "\n".join(table[:2]) in text
     command = ["tfds", "build", str(HERE)]

@@ -131,8 +131,8 @@ def test_an_ensemble_without_validation(runs, config, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def described(tmp_path_factory, small_config):
-    """A run on data where images lack captions and class 6 has sentences and no images."""
+def described() -> dict[str, Split]:
+    """Data where images lack captions and class 6 has sentences and no images."""
     splits = make_splits()
     for name in ("train", "trainval"):
         captions = [[] if row % 5 == 0 else own for row, own in enumerate(splits[name].captions)]
@@ -144,12 +144,14 @@ def described(tmp_path_factory, small_config):
     unseen = unseen.select(unseen.labels == 7)
     texts = {6: [b"a grey bird number 2", b"a grey bird"]}
     splits["test_unseen"] = dataclasses.replace(unseen, descriptions=texts)
-    folder = tmp_path_factory.mktemp("described") / "run"
-    return run_experiment(small_config, splits, folder, NAMES), folder, splits
+    return splits
 
 
-def test_a_class_known_by_sentences_is_offered_and_not_measured(described, tmp_path):
-    results, run, splits = described
+# By default tests/commands/test_own_data.py has such a class, from the raw files to answers.
+@slow
+def test_a_class_known_by_sentences_is_offered_and_not_measured(described, small_config, tmp_path):
+    splits, run = described, tmp_path / "run"
+    results = run_experiment(small_config, splits, run, NAMES)
     measures = read_json(run / "evaluation.json")
     assert results.gzsl.u >= 0 and len(measures["new_classes"]["all"]["real"]) == 5
     with np.load(run / "classes.npz") as stored:
@@ -166,10 +168,9 @@ def test_a_class_known_by_sentences_is_offered_and_not_measured(described, tmp_p
     assert all("kind 6" in {str(name) for name in row} for row in answer["class_name"])
 
 
-def test_each_sentence_counts_once_in_a_prototype(described):
-    _, run, splits = described
-    model = load_model(run / "model.keras")
-    support = splits["trainval"]
+def test_each_sentence_counts_once_in_a_prototype(described, finished_run):
+    model = load_model(finished_run / "model.keras")
+    support = described["trainval"]
     prototypes = make_prototypes([embed_split(model, support)])
     for label in np.unique(support.labels):
         texts = [

@@ -230,7 +230,13 @@ def test_the_advice_of_the_messages_loses_no_model(tmp_path, splits, small_confi
     assert {name: contents(run)[name] for name in models} == models
     assert (run / "results.json").read_bytes() == results
     assert (run / "history.csv").stat().st_mtime_ns == history  # nothing was trained
-    # The same with the calibration, which is made again with the model of the first phase.
+
+
+@pytest.mark.slow  # as with the results above
+def test_a_damaged_calibration_is_made_again(tmp_path, splits, small_config, finished_run):
+    """With the model of the first phase."""
+    run = Path(shutil.copytree(finished_run, tmp_path / "run"))
+    results = (run / "results.json").read_bytes()
     calibration = run / "validation" / "selection.json"
     good = calibration.read_bytes()
     calibration.write_bytes(good.replace(b"0", b"1", 1))

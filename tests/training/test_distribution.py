@@ -74,7 +74,8 @@ def assert_same_run(ours: Path, theirs: Path, tolerance: float = 1e-4, phases=PH
 
 
 def test_two_devices_equal_one(tmp_path, config, splits):
-    """One phase; the slow tests have whole runs."""
+    """One short phase; the slow tests have whole runs."""
+    config = config.override({"steps": 6, "checkpoint_every": 3, "log_every": 3})
     files.write_json(tmp_path / "config.json", config.to_dict())
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):
