@@ -209,6 +209,40 @@ def finished_run(made_once, splits, small_config) -> Path:
     return made_once("finished", make) / "run"
 
 
+WORDS_WITH_VECTORS = ("a", *_COLOURS, "purple")  # not "bird"
+
+
+def write_vectors(path: Path, seed: int = 0) -> Path:
+    """A word-vector file for `make_split`; purple is in no caption."""
+    rows = np.random.default_rng(seed).normal(size=(len(WORDS_WITH_VECTORS), 5)).round(3)
+    pairs = zip(WORDS_WITH_VECTORS, rows, strict=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(" ".join([word, *map(str, row)]) + "\n" for word, row in pairs))
+    return path
+
+
+@pytest.fixture(scope="session")
+def run_with_vectors(made_once, splits, small_config) -> tuple[Config, Path, Path]:
+    """(settings, folder of a run with word vectors, where their file is now).
+
+    Beside the run, `half` is a copy of it after the first phase.
+    """
+    from clarel_tf.experiments.experiment import run_experiment, run_validation
+
+    def settings(folder: Path) -> Config:
+        return small_config.override({"word_vectors": str(folder / "files" / "vectors.txt")})
+
+    def make(folder: Path) -> None:
+        source, config = write_vectors(folder / "files" / "vectors.txt"), settings(folder)
+        run_validation(config, splits, folder / "run")
+        shutil.copytree(folder / "run", folder / "half")
+        run_experiment(config, splits, folder / "run", NAMES)
+        source.rename(folder / "moved.txt")
+
+    folder = made_once("with_vectors", make)
+    return settings(folder), folder / "run", folder / "moved.txt"
+
+
 @pytest.fixture(scope="session")
 def repeated_run(made_once, finished_run, splits, small_config) -> Path:
     """What `train_main.py` leaves of two seeds on `splits` and their ensemble; to be copied too.

@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import keras
@@ -25,6 +25,7 @@ from clarel_tf.serving.endpoints import (
     text_endpoints,
 )
 from clarel_tf.serving.page import models_config, serving_page
+from clarel_tf.serving.signatures import Answer
 from clarel_tf.serving.versions import (
     MODELS,
     check_model_folders,
@@ -157,8 +158,20 @@ def write_saved_model(
         for resource in text_model.text_tower.export_resources():
             archive.track(resource)
     for name, (function, signature) in endpoints.items():
-        archive.add_endpoint(name, function, input_signature=signature)
+        archive.add_endpoint(name, _traced(function, signature), input_signature=signature)
     archive.write_out(str(path), verbose=False)
+
+
+def _traced(
+    function: Callable[..., Answer], signature: list[tf.TensorSpec]
+) -> Callable[..., Answer]:
+    """`function` as one finished graph.
+
+    Keras and TensorFlow each trace an endpoint: what they trace is then the call of a graph.
+    """
+    graph = tf.function(function, input_signature=signature, autograph=False)
+    concrete = graph.get_concrete_function()
+    return lambda *arguments: concrete(*arguments)
 
 
 def _write_warm_up(path: Path, name: str, model: Embedder) -> None:

@@ -1,6 +1,7 @@
 """The model of all images: what it is trained on, killed and resumed, exported and asked."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,18 +16,24 @@ from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.models.saving import load_model
 from clarel_tf.serving.client import ServingClient
 from clarel_tf.serving.local import LocalTransport
+from clarel_tf.storage.files import read_json
 from clarel_tf.training.checkpoints import CheckpointFolder
 from tests.conftest import NAMES, dataset_of_programs
 from tests.helpers.programs import call_program
 
 
 @pytest.fixture(scope="module")
-def with_final(tmp_path_factory, finished_run, splits, small_config):
-    """A run that was finished before it got a final model."""
+def with_final(tmp_path_factory, run_with_vectors, splits):
+    """A run that was finished before it got a final model, and its settings now.
+
+    Its word-vector file has moved meanwhile.
+    """
+    config, finished, moved = run_with_vectors
     folder = tmp_path_factory.mktemp("final") / "run"
-    shutil.copytree(finished_run, folder)
-    run_experiment(small_config, splits, folder, NAMES, final="all")
-    return RunFolder(folder)
+    shutil.copytree(finished, folder)
+    config = config.override({"word_vectors": str(moved)})
+    run_experiment(config, splits, folder, NAMES, final="all")
+    return RunFolder(folder), config
 
 
 def test_all_images_are_every_image_once(splits):
@@ -64,14 +71,15 @@ def test_phases_by_hand(splits, small_config):
 
 
 def test_a_finished_run_gets_a_final_model_and_keeps_everything_else(
-    with_final, finished_run, splits
+    with_final, run_with_vectors, splits
 ):
+    with_final, finished_run = with_final[0], run_with_vectors[1]
     for name in ("results.json", "model.keras", "classes.npz", "report.html", "evaluation.json"):
         assert (with_final.path / name).read_bytes() == (finished_run / name).read_bytes()
     final, results = with_final.read_final(), with_final.read_results()
     assert (final.images, final.classes, final.steps, final.seed) == (96, 8, 32, 0)
     # By value, which is the default: as it was selected on validation data.
-    assert final.alpha == results.alpha == 0 and results.is_of_the_paper
+    assert final.alpha == results.alpha and results.is_of_the_paper
     model = load_model(with_final.final / "model.keras")
     # Temperatures go by the gaps between the classes of each model, other than an image's own.
     everything, prototypes = (
@@ -103,10 +111,13 @@ class Killed(Exception):
     """Stands for the end of the process."""
 
 
+# By default tests/training/test_training.py resumes a phase, and this is one more.
+@pytest.mark.slow
 def test_killed_while_it_trains_it_ends_like_an_unbroken_one(
-    with_final, finished_run, splits, small_config, tmp_path, monkeypatch
+    with_final, run_with_vectors, splits, tmp_path, monkeypatch
 ):
-    folder = RunFolder(shutil.copytree(finished_run, tmp_path / "run"))
+    with_final, small_config = with_final
+    folder = RunFolder(shutil.copytree(run_with_vectors[1], tmp_path / "run"))
     save = CheckpointFolder.save
 
     def save_and_die(self, model, step):
@@ -140,6 +151,9 @@ def test_killed_while_it_trains_it_ends_like_an_unbroken_one(
 
 
 def test_the_export_is_of_the_final_model(with_final, splits, tmp_path):
+    with_final = with_final[0]
+    settings = read_json(with_final.path / "config.json")
+    assert not Path(settings["word_vectors"]).exists()
     models = tmp_path / "models"
     done = call_program(
         "export_main.py", f"--run_dir={with_final.path}", f"--export_dir={models}", "--k=8"
@@ -176,17 +190,19 @@ def nearest_by_hand(folder: RunFolder, splits: dict[str, Split], asked: Split):
     return [[NAMES[label] for label in row] for row in order], np.sort(distances, axis=1)
 
 
-def test_the_tested_model_is_evaluated_as_before(with_final, finished_run, splits, tmp_path):
-    run = shutil.copytree(with_final.path, tmp_path / "run")
+def test_the_tested_model_is_evaluated_as_before(with_final, run_with_vectors, splits, tmp_path):
+    finished_run = run_with_vectors[1]
+    run = shutil.copytree(with_final[0].path, tmp_path / "run")
     with dataset_of_programs(splits):
         done = call_program("evaluate_main.py", f"--run_dir={run}")
     assert done.returncode == 0, done.stderr
     assert (run / "evaluation.json").read_bytes() == (finished_run / "evaluation.json").read_bytes()
 
 
-def test_restart_moves_the_final_model_aside_too(with_final, small_config, tmp_path):
+def test_restart_moves_the_final_model_aside_too(with_final, tmp_path):
+    with_final, config = with_final
     folder = RunFolder(shutil.copytree(with_final.path, tmp_path / "run"))
-    with folder.opened(small_config, restart=True):
+    with folder.opened(config, restart=True):
         assert not folder.final.exists()
     assert (tmp_path / "run.old-1" / "final" / "model.keras").exists()
 
@@ -200,20 +216,16 @@ def test_what_has_no_final_model_says_so(finished_run, splits, small_config, tmp
         assert "--final=all is for one whole run" in done.stderr
 
 
-def test_words_of_the_test_captions_get_their_vectors(splits, small_config, tmp_path):
-    words = ["red", "grey", "bird"]  # grey: in captions of a test class alone
-    vectors = tmp_path / "vectors.txt"
-    vectors.write_text("".join(f"{word} {i + 1} 0 0 2\n" for i, word in enumerate(words)))
-    config = small_config.override({"steps": 3, "warmup_steps": 1, "word_vectors": str(vectors)})
-    folder = RunFolder(tmp_path / "run")
-    run_experiment(config, splits, folder.path, NAMES)
-    moved = vectors.rename(tmp_path / "moved.txt")
+def test_words_of_the_test_captions_get_their_vectors(
+    with_final, run_with_vectors, splits, tmp_path
+):
+    config, finished, moved = run_with_vectors
+    folder = shutil.copytree(finished, tmp_path / "run")
     with pytest.raises(ClarelError, match="the final model needs it for the words of the test"):
-        run_experiment(config, splits, folder.path, NAMES, final="all")
-    config = config.override({"word_vectors": str(moved)})
-    run_experiment(config, splits, folder.path, NAMES, final="all")
-    for path, has_it in ((folder.path, False), (folder.final, True)):
+        run_experiment(config, splits, folder, NAMES, final="all")
+    for path, has_it in ((finished, False), (with_final[0].final, True)):
         tower = load_model(path / "model.keras").text_tower
-        assert ("grey" in tower.vocabulary) == has_it
+        assert ("grey" in tower.vocabulary) == has_it  # it is in captions of a test class alone
     row = tower.tokenize(tf.constant(["grey"])).numpy()[0, 0]
-    assert tower.words.numpy()[row].tolist() == [2, 0, 0, 2]
+    [line] = [line for line in moved.read_text().splitlines() if line.startswith("grey ")]
+    np.testing.assert_allclose(tower.words.numpy()[row], [float(x) for x in line.split()[1:]])

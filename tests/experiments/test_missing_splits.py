@@ -1,6 +1,7 @@
 """Data without some splits, with classes known by sentences alone, with images without captions."""
 
 import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -42,16 +43,26 @@ def without(splits: dict[str, Split], empty: list[str]) -> dict[str, Split]:
     return left
 
 
+# A whole run without any test image, through all programs, is in tests/commands/test_own_data.py.
+slow = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory, small_config):
-    """(results, folder, splits) by the name of what is missing."""
-    made = {}
-    config = small_config.override({"discriminant_evidence": 0.3})
-    for name, empty in EMPTY.items():
-        splits = without(make_splits(), empty)
+def config(small_config):
+    return small_config.override({"discriminant_evidence": 0.3})
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, config):
+    """A function from the name of what is missing to (results, folder, splits)."""
+
+    @functools.cache
+    def run(name: str):
+        splits = without(make_splits(), EMPTY[name])
         folder = tmp_path_factory.mktemp("run") / "run"
-        made[name] = run_experiment(config, splits, folder, NAMES), folder, splits
-    return made, config
+        return run_experiment(config, splits, folder, NAMES), folder, splits
+
+    return run
 
 
 TOLD = {
@@ -65,9 +76,16 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("only train", marks=slow),
+        pytest.param("no unseen classes", marks=slow),
+        "no seen images",
+    ],
+)
 def test_what_cannot_be_measured_is_said_plainly(runs, name):
-    results, folder, splits = runs[0][name]
+    results, folder, splits = runs(name)
     assert results.alpha == 0
     assert math.isnan(results.gzsl.h)
     assert math.isnan(results.gzsl.s) == (not len(splits["test_seen"]))
@@ -83,11 +101,12 @@ def test_what_cannot_be_measured_is_said_plainly(runs, name):
     assert (folder / "validation" / "model.keras").exists() == (name != "only train")
 
 
+@slow
 @pytest.mark.parametrize("name", EMPTY)
-def test_evaluation_export_and_answers(runs, name, tmp_path):
-    results, run, splits = runs[0][name]
+def test_evaluation_export_and_answers(runs, config, name, tmp_path):
+    results, run, splits = runs(name)
     folder = RunFolder(run)
-    stored, measures = evaluate_run(folder, runs[1], splits, NAMES, 0)
+    stored, measures = evaluate_run(folder, config, splits, NAMES, 0)
     assert "not measured" in evaluation_table(stored, measures)
     model = load_model(run / "model.keras")
     export_run(model, splits, NAMES, results, tmp_path / "export", k=3)
@@ -104,15 +123,16 @@ def test_evaluation_export_and_answers(runs, name, tmp_path):
     assert len(added["class_name"]) == 4
 
 
-def test_an_ensemble_without_validation(runs, tmp_path):
-    _, run, splits = runs[0]["only train"]
-    results = run_ensemble(runs[1], splits, tmp_path / "ensemble", [run], NAMES)
+@slow  # its settings without validation are those of a single run
+def test_an_ensemble_without_validation(runs, config, tmp_path):
+    _, run, splits = runs("only train")
+    results = run_ensemble(config, splits, tmp_path / "ensemble", [run], NAMES)
     assert results.alpha == 0 and results.temperature == 1.0
 
 
 @pytest.fixture(scope="module")
-def described(tmp_path_factory, small_config):
-    """A run on data where images lack captions and class 6 has sentences and no images."""
+def described() -> dict[str, Split]:
+    """Data where images lack captions and class 6 has sentences and no images."""
     splits = make_splits()
     for name in ("train", "trainval"):
         captions = [[] if row % 5 == 0 else own for row, own in enumerate(splits[name].captions)]
@@ -124,12 +144,14 @@ def described(tmp_path_factory, small_config):
     unseen = unseen.select(unseen.labels == 7)
     texts = {6: [b"a grey bird number 2", b"a grey bird"]}
     splits["test_unseen"] = dataclasses.replace(unseen, descriptions=texts)
-    folder = tmp_path_factory.mktemp("described") / "run"
-    return run_experiment(small_config, splits, folder, NAMES), folder, splits
+    return splits
 
 
-def test_a_class_known_by_sentences_is_offered_and_not_measured(described, tmp_path):
-    results, run, splits = described
+# By default tests/commands/test_own_data.py has such a class, from the raw files to answers.
+@slow
+def test_a_class_known_by_sentences_is_offered_and_not_measured(described, small_config, tmp_path):
+    splits, run = described, tmp_path / "run"
+    results = run_experiment(small_config, splits, run, NAMES)
     measures = read_json(run / "evaluation.json")
     assert results.gzsl.u >= 0 and len(measures["new_classes"]["all"]["real"]) == 5
     with np.load(run / "classes.npz") as stored:
@@ -146,10 +168,9 @@ def test_a_class_known_by_sentences_is_offered_and_not_measured(described, tmp_p
     assert all("kind 6" in {str(name) for name in row} for row in answer["class_name"])
 
 
-def test_each_sentence_counts_once_in_a_prototype(described):
-    _, run, splits = described
-    model = load_model(run / "model.keras")
-    support = splits["trainval"]
+def test_each_sentence_counts_once_in_a_prototype(described, finished_run):
+    model = load_model(finished_run / "model.keras")
+    support = described["trainval"]
     prototypes = make_prototypes([embed_split(model, support)])
     for label in np.unique(support.labels):
         texts = [

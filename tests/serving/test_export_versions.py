@@ -1,5 +1,7 @@
 """A version of an export is there as three models or not at all, and its number is never reused."""
 
+import contextlib
+import io
 import os
 import shutil
 import tempfile
@@ -92,24 +94,45 @@ def test_model_folders_that_cannot_take_a_version_are_refused_before_the_work(
     assert not (exports / ".staging").exists()
 
 
-def test_what_a_killed_export_left_is_put_aside_by_the_next(
-    tmp_path, exported_run, finished_run, splits, capsys
-):
-    exports = Path(shutil.copytree(exported_run, tmp_path / "models"))
+@pytest.fixture(scope="module")
+def exported_again(tmp_path_factory, exported_run, finished_run, splits) -> tuple[Path, int, str]:
+    """(folder, version, what was said) of an export to where two were killed before.
+
+    A person put a file beside the models and changed their list.
+    """
+    exports = tmp_path_factory.mktemp("again") / "models"
+    shutil.copytree(exported_run, exports)
     # Killed after its first rename; a second one after its second.
     for version, models in ((2, MODELS[:1]), (3, MODELS[:2])):
         for model in models:
             shutil.copytree(exports / model / "1", exports / model / str(version))
+    (exports / "compose.yml").write_text("mine")
+    (exports / "models.config").write_text("edited")
+    (exports / "checksums.json").unlink()  # as one is told to if it is damaged
     model, results = (
         load_model(finished_run / "model.keras"),
         RunFolder(finished_run).read_results(),
     )
-    assert export_run(model, splits, NAMES, results, exports) == 4
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        version = export_run(model, splits, NAMES, results, exports)
+    return exports, version, said.getvalue()
+
+
+def test_what_a_killed_export_left_is_put_aside_by_the_next(exported_again):
+    exports, version, said = exported_again
+    assert version == 4
     assert all_versions(exports) == [{1, 4}] * 3
     # Out of a server's sight, but nothing is deleted.
     assert (exports / "image_embedder" / "2.incomplete" / "saved_model.pb").exists()
     assert (exports / "text_embedder" / "3.incomplete" / "saved_model.pb").exists()
-    assert "Only some models have version 3" in capsys.readouterr().err
+    assert "Only some models have version 3" in said
+
+
+def test_an_export_leaves_what_a_person_put_beside_it(exported_again):
+    exports, _, said = exported_again
+    assert (exports / "compose.yml").read_text() == "mine"
+    assert (exports / "models.config").read_text() == "edited"
+    assert "models.config was changed by hand" in said
 
 
 def test_a_model_that_is_served_alone_stays_in_sight(tmp_path):
@@ -149,7 +172,7 @@ def test_strays_in_a_model_folder_are_no_versions(tmp_path, exported_run, splits
     assert done.returncode == 0, done.stderr
 
 
-def test_the_models_of_an_export_carry_its_id(exported_run, finished_run, splits, tmp_path):
+def test_the_models_of_an_export_carry_its_id(exported_run, exported_again, tmp_path):
     """What hands out or takes embeddings says which export it is of, a row at a time."""
     ids = set()
     features, names = tf.zeros([2, 12]), tf.constant(["a", "b"])
@@ -175,19 +198,15 @@ def test_the_models_of_an_export_carry_its_id(exported_run, finished_run, splits
         signatures = loaded[model].signatures
         (alone,) = signatures["serving_default"](**inputs).values()
         np.testing.assert_array_equal(alone, signatures[EMBED_WITH_ID](**inputs)["embedding"])
-    model, results = (
-        load_model(finished_run / "model.keras"),
-        RunFolder(finished_run).read_results(),
-    )
-    export_run(model, splits, NAMES, results, tmp_path / "again")
-    again = tf.saved_model.load(str(tmp_path / "again" / "text_embedder" / "1"))
+    newer = exported_again[0] / "text_embedder" / "4"
+    again = tf.saved_model.load(str(newer))
     answer = again.signatures[EMBED_WITH_ID](text=tf.constant(["a"]))
     assert answer["export_id"].numpy()[0] not in ids
 
     # A server that has loaded the one model of the new export, and not yet the other.
     between = tmp_path / "between"
     shutil.copytree(exported_run / "image_embedder", between / "image_embedder")
-    shutil.copytree(tmp_path / "again" / "text_embedder", between / "text_embedder")
+    shutil.copytree(newer, between / "text_embedder" / "4")
     with serve(between) as addresses:
         for address in addresses:
             client = connect(address)

@@ -33,12 +33,11 @@ def wide(finished_run, splits, small_config, tmp_path_factory):
     shutil.rmtree(folder)
 
 
+# By default `test_parts_are_cut_by_bytes_and_by_rows` has rows of this width, and
+# test_serving_client.py compares what real exports answer in parts of any size.
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "rows"),
-    [
-        *(("rest", 100), ("grpc", 256), ("grpc", 600)),
-        pytest.param("rest", 600, marks=pytest.mark.slow),  # JSON takes seconds
-    ],
+    ("kind", "rows"), [("rest", 100), ("grpc", 256), ("grpc", 600), ("rest", 600)]
 )
 def test_embeddings_of_four_thousand_numbers(wide, kind, rows):
     model, addresses = wide
@@ -51,6 +50,7 @@ def test_embeddings_of_four_thousand_numbers(wide, kind, rows):
     np.testing.assert_allclose(client.embed_texts(texts), model.embed_texts(texts), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rest", "grpc"])
 def test_prototypes_of_four_thousand_numbers(wide, kind):
     """They go with every part: 150 of them are more than half of what a server takes."""

@@ -230,7 +230,13 @@ def test_the_advice_of_the_messages_loses_no_model(tmp_path, splits, small_confi
     assert {name: contents(run)[name] for name in models} == models
     assert (run / "results.json").read_bytes() == results
     assert (run / "history.csv").stat().st_mtime_ns == history  # nothing was trained
-    # The same with the calibration, which is made again with the model of the first phase.
+
+
+@pytest.mark.slow  # as with the results above
+def test_a_damaged_calibration_is_made_again(tmp_path, splits, small_config, finished_run):
+    """With the model of the first phase."""
+    run = Path(shutil.copytree(finished_run, tmp_path / "run"))
+    results = (run / "results.json").read_bytes()
     calibration = run / "validation" / "selection.json"
     good = calibration.read_bytes()
     calibration.write_bytes(good.replace(b"0", b"1", 1))
@@ -283,32 +289,23 @@ def test_evaluation_writes_into_no_folder_of_somebody_else(tmp_path):
     assert contents(folder) == before
 
 
-def export(finished_run: Path, splits, folder: Path) -> int:
-    model = load_model(finished_run / "model.keras")
-    return export_run(model, splits, NAMES, RunFolder(finished_run).read_results(), folder)
-
-
-def test_an_export_leaves_what_a_person_put_beside_it(
-    tmp_path, splits, finished_run, exported_run, capsys
-):
+def test_an_export_refuses_before_its_work_and_leaves_everything(tmp_path, exported_run):
+    """tests/serving/test_export_versions.py has one that leaves what a person put beside it."""
     folder = Path(shutil.copytree(exported_run, tmp_path / "models"))
     (folder / "compose.yml").write_text("mine")
-    (folder / "models.config").write_text("edited")
-    # Also after the advice that a damaged list of checksums gives.
     (folder / "checksums.json").write_text("[]")
+    before = contents(folder)
     with pytest.raises(ClarelError, match=r"checksums\.json is damaged; delete it"):
-        export(finished_run, splits, folder)
-    assert not (folder / "image_embedder" / "2").exists()
+        export_run(None, {}, [], {}, folder)
+    assert contents(folder) == before
+    # As the message says.
     (folder / "checksums.json").unlink()
     (folder / ".staging").mkdir()
     (folder / ".staging" / "mine.txt").write_text("work")
+    before = contents(folder)
     with pytest.raises(ClarelError, match=r"\.staging was not made by clarel_tf"):
-        export(finished_run, splits, folder)
-    shutil.rmtree(folder / ".staging")
-    assert export(finished_run, splits, folder) == 2
-    assert (folder / "compose.yml").read_text() == "mine"
-    assert (folder / "models.config").read_text() == "edited"
-    assert "models.config was changed by hand" in capsys.readouterr().err
+        export_run(None, {}, [], {}, folder)
+    assert contents(folder) == before
 
 
 def test_what_killed_builds_left_is_told_from_what_is_not_ours(tmp_path):
