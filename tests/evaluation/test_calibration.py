@@ -25,21 +25,41 @@ def made(images=400, temperatures=(0.2, 0.2), classes=6, seed=0) -> RankedImages
     return RankedImages(np.zeros((images, 2), np.float32), distances, own, is_seen)
 
 
+def of_many_classes(images: RankedImages) -> RankedImages:
+    """The same images and answers, with 500 times as many classes, for what counts by class."""
+    draws = 6 * np.random.default_rng(2).integers(0, 500, len(images.own))
+    right = images.is_correct()
+    return images._replace(own=np.where(right, images.own, images.own + draws + 6))
+
+
+def test_perfect_answers_do_not_make_every_probability_0_or_1():
+    images = made(400, (0.01, 0.01))
+    images = images._replace(own=images.distances.argmin(axis=1))
+    seen, unseen = fit_temperatures(images)
+    assert seen == pytest.approx(unseen, rel=0.1)
+
+    def loss(temperature) -> float:
+        """Each answer counts as right with 401 / 402."""
+        total = 0.0
+        for row in images.distances:
+            p = 1 / sum(math.exp((min(row) - d) / temperature) for d in row)
+            total -= (401 * math.log(p) + math.log(max(1 - p, 1e-12))) / 402
+        return total
+
+    assert loss((seen * unseen) ** 0.5) < min(loss(0.8 * seen), loss(1.25 * seen), loss(0.001))
+
+
 def test_one_temperature_is_found_where_there_is_one():
     images = made(4000)
-    assert fit_temperatures(images) == pytest.approx((0.2, 0.2), rel=0.15)
-    errors = calibration_errors(images, fit_temperatures(images))
+    found = fit_temperatures(of_many_classes(images))
+    assert found == pytest.approx((0.2, 0.2), rel=0.15)
+    errors = calibration_errors(images, found)
     assert errors.calibration_error_after < 3 < errors.calibration_error_before
 
 
 def test_two_temperatures_are_found_where_many_classes_speak_for_them():
     # As many classes as this, because the prior is as strong as some images of each class.
-    rng = np.random.default_rng(2)
-    images = made(6000, (0.15, 0.4))
-    many = images._replace(own=images.own + 6 * rng.integers(0, 500, 6000))
-    right = images.is_correct()
-    many = many._replace(own=np.where(right, images.own, many.own + 6))
-    seen, unseen = fit_temperatures(many)
+    seen, unseen = fit_temperatures(of_many_classes(made(6000, (0.15, 0.4))))
     assert (seen, unseen) == pytest.approx((0.15, 0.4), rel=0.2)
 
 

@@ -305,4 +305,4 @@ def test_early_refusal_of_a_large_request_is_heard():
 
     with talking(talk) as port, pytest.raises(ServingError, match="413 less, please"):
         connect(f"http://127.0.0.1:{port}").embed_images(np.ones((1, 500_000), np.float32))
-    assert told.is_set()
+    assert told.wait(10)
