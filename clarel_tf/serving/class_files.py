@@ -76,7 +76,10 @@ def _csv_rows(text: str, path: str) -> Iterator[tuple[int, str, str]]:
         if not header:
             header = [name.strip() for name in row]
             if sorted(header) != _COLUMNS:
-                raise ClarelError(f"{place}: the header must be class,sentence, not {row}")
+                raise ClarelError(
+                    f"{place}: the header must be class,sentence with a comma between them, not "
+                    f"{', '.join(row)}"
+                )
             continue
         if len(row) != len(header):
             raise ClarelError(

@@ -129,7 +129,10 @@ def _check_columns(names: list[str], place: str) -> None:
     known = ", ".join(COLUMNS)
     for name in names:
         if name not in COLUMNS:
-            raise ClarelError(f"{place}: unknown column {name!r}; the columns are {known}")
+            remedy = f"the columns are {known}"
+            if ";" in name or "\t" in name:
+                remedy += "; separate them with commas, not with semicolons or tabs"
+            raise ClarelError(f"{place}: unknown column {name!r}; {remedy}")
         if names.count(name) > 1:
             raise ClarelError(f"{place}: column {name!r} occurs twice; remove one")
     for name in REQUIRED_COLUMNS:
