@@ -93,7 +93,10 @@ def test_both_forms_read_alike(tmp_path_factory, rows):
 BAD_CSV = {
     "": " has no rows; add a row",
     HEADER: " has no rows; add a row",
-    "image_id;class;captions\n": "; separate them with commas, not with semicolons or tabs",
+    "image_id;class;captions\n": (
+        ", line 1: unknown column 'image_id;class;captions'; the columns are image_id, class, "
+        "captions, split; separate them with commas"
+    ),
     "image_id,class,captions,colour\n": ", line 1: unknown column 'colour'; the columns are ",
     "image_id,captions,split\n": ", line 1: column 'class' is missing",
     "image_id,class,captions,class\n": ", line 1: column 'class' occurs twice",
