@@ -16,6 +16,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import hypothesis
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from clarel_tf.config import Config
 from clarel_tf.data.split import Split
@@ -68,7 +69,13 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Imported modules are no garbage: to look through them again and again takes some percent."""
+    """Two things that cost more than they bring where everything is small and runs once.
+
+    Imported modules are no garbage: to look through them again and again takes some percent.
+    TensorFlow's graph optimiser takes a quarter of a small run. The programs that tests start as
+    processes have it, and so has the loader of exports.
+    """
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)

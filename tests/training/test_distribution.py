@@ -169,7 +169,7 @@ def test_a_worker_that_dies_stops_the_job_and_the_same_command_resumes_it(tmp_pa
             started[victim].kill()
             message = error_line(started[1 - victim], timeout=60)
         assert "another worker ended or cannot be reached" in message
-        assert "from the last checkpoint" in message
+        assert "continues from the last checkpoint" in message
         assert not (folder / "results.json").exists()
     outputs = run(command, tmp_path, workers=2)
     assert "resuming after step" in outputs[0]

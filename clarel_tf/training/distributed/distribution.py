@@ -146,8 +146,8 @@ class Distribution:
             brief = " ".join(error.message.split("aborted by:")[-1].split())[:160]
             raise ClarelError(
                 f"worker {self.worker} stopped: another worker ended or cannot be reached "
-                f"({brief}). Its own message says why; the same command on all workers goes on "
-                "from the last checkpoint"
+                f"({brief}). Its own message says why; the same command on all workers "
+                "continues from the last checkpoint"
             ) from error
 
 
