@@ -16,7 +16,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import hypothesis
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from clarel_tf.config import Config
 from clarel_tf.data.split import Split
@@ -75,6 +74,8 @@ def pytest_collection_finish():
     TensorFlow's graph optimiser takes a quarter of a small run. The programs that tests start as
     processes have it, and so has the loader of exports.
     """
+    import tensorflow as tf
+
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     gc.collect()
     gc.freeze()
