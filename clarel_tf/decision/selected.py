@@ -6,6 +6,9 @@ from typing import Any
 
 from clarel_tf.errors import ClarelError
 
+# The threshold of rejection without validation images to choose it on: no distance is larger.
+ACCEPT_ALL = 1e30
+
 
 @dataclasses.dataclass(frozen=True)
 class RuleSettings:

@@ -8,7 +8,7 @@ import numpy as np
 from clarel_tf.data.split import Split
 from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.decision.embedded_splits import EmbeddedSplit, embed_split
-from clarel_tf.decision.prototypes import CaptionScatter, own_class_distance
+from clarel_tf.decision.prototypes import CaptionScatter
 from clarel_tf.decision.selected import DescriptionSettings
 from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.evaluation.calibration import calibration_errors, reliability
@@ -28,7 +28,7 @@ from clarel_tf.evaluation.new_classes import (
     description_model,
     few_caption_draws,
 )
-from clarel_tf.evaluation.ranked import RankedImages, distance_scale
+from clarel_tf.evaluation.ranked import RankedImages
 from clarel_tf.evaluation.records import ScoresAtAlpha, Selection
 from clarel_tf.evaluation.retrieval import (
     NearestCaptions,
@@ -36,8 +36,8 @@ from clarel_tf.evaluation.retrieval import (
     average_precision_at,
     confusions,
 )
-from clarel_tf.evaluation.selection import carry_over, carry_over_probabilities
 from clarel_tf.evaluation.strangers import stranger_measures, stranger_trials
+from clarel_tf.evaluation.transfer import selected_for
 from clarel_tf.evaluation.trust_records import NewClassMeasures
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries, Evaluation, queries_from
 from clarel_tf.models.embedder import Embedder
@@ -60,7 +60,7 @@ def evaluate_fully(
 
     Args:
       selection: what `select` gave on validation data.
-      alpha_transfer: how that is carried over to this model (`carry_over`).
+      alpha_transfer: how that is carried over to this model (`transfer.py`).
       seed: of the caption draws and the examples.
       stored: what an earlier evaluation of this model gave.
     """
@@ -84,11 +84,8 @@ def evaluate_fully(
         embed_split(model, support, [draws, few, scatter]),
     ]
     queries = queries_from(*embedded, model=model, settings=selection.rule, stored=stored)
-    level = own_class_distance(embedded[2:], queries.prototypes)
-    selected = carry_over(selection, level, alpha_transfer)
+    selected = selected_for(queries, embedded[2], selection, alpha_transfer)
     alpha = selected.alpha
-    scale = distance_scale(queries, embedded[2], alpha)
-    selected = carry_over_probabilities(selected, selection, scale)
     evaluation = queries.evaluate()
     u, s = seen_unseen_curve(*evaluation)
     predicted = evaluation.unseen_images.predict(alpha)

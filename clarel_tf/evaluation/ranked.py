@@ -67,14 +67,17 @@ def distance_scale(
 ) -> DistanceScale:
     """How distances of a model's training images are scaled, for `carry_over_probabilities`."""
     ranked = _ranked(queries, training.images, training.labels, alpha, _MOST_TRAINING_IMAGES, seed)
+    rows = np.arange(len(ranked.own))
     others = ranked.distances.astype(np.float64)
-    others[np.arange(len(others)), ranked.own] = np.inf
+    own = float(others[rows, ranked.own].mean())
+    others[rows, ranked.own] = np.inf
     length = float(np.linalg.norm(ranked.embeddings, axis=1).mean())
+    classes = int(np.count_nonzero(ranked.is_seen))
     if others.shape[1] < 2:  # a single class has no rivals
-        return DistanceScale(0.0, 0.0, length)
+        return DistanceScale(own, own, 0.0, length, classes)
     first, second = np.partition(others, 1, axis=1)[:, :2].T
     gap = float(np.mean(second - first)) if others.shape[1] > 2 else 0.0
-    return DistanceScale(float(first.mean()), gap, length)
+    return DistanceScale(own, float(first.mean()), gap, length, classes)
 
 
 def _ranked(

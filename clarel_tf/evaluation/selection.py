@@ -1,4 +1,7 @@
-"""Selects alpha, temperatures and the rejection threshold on validation data."""
+"""Selects alpha, temperatures and the rejection threshold on validation data.
+
+`transfer.py` carries them over to the tested model.
+"""
 
 import dataclasses
 import functools
@@ -11,10 +14,10 @@ from clarel_tf.data.split import Split
 from clarel_tf.decision.embedded_splits import embed_split, merged
 from clarel_tf.decision.prototypes import CaptionScatter, own_class_distance
 from clarel_tf.decision.selected import (
+    ACCEPT_ALL,
     DescriptionSettings,
     NoneThreshold,
     RuleSettings,
-    Selected,
 )
 from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.errors import ClarelError
@@ -26,12 +29,8 @@ from clarel_tf.evaluation.new_classes import few_caption_draws
 from clarel_tf.evaluation.ranked import RankedImages, distance_scale
 from clarel_tf.evaluation.records import GzslScores, Selection, ValidationScores, ZslScores
 from clarel_tf.evaluation.strangers import fit_none_threshold, stranger_trials
-from clarel_tf.evaluation.trust_records import DistanceScale
 from clarel_tf.evaluation.zero_shot import embed_queries, queries_from
 from clarel_tf.models.embedder import Embedder
-
-# The threshold of rejection without validation images to choose it on: no distance is larger.
-ACCEPT_ALL = 1e30
 
 
 def select(
@@ -109,50 +108,6 @@ def select(
     )
 
 
-def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
-    """What was selected with one model, for another that was trained like it on more images.
-
-    The losses look at differences of distances. These have the same unit in both models, but their
-    level is free, and it rises while training goes on: the mean image and the mean caption drift
-    apart, which adds the same to all distances. With "value" everything stays as it was
-    selected, as in the paper. With "offset" differences stay: alpha times the level, the head start
-    of unseen classes, and the height of the threshold above the level (of an older run; otherwise
-    see `carry_over_probabilities`).
-
-    Args:
-      level: `own_class_distance` of the other model's training images.
-      transfer: "value" or "offset".
-    """
-    # Runs from before anything but captions could be asked do not name it.
-    by_captions = selection.alpha_captions_alone
-    kept = Selected(
-        alpha=selection.alpha,
-        temperature=selection.temperature,
-        temperature_unseen=selection.temperature_unseen,
-        none_of_these=selection.none_of_these,
-        **vars(selection.rule),
-        alpha_interval=selection.alpha_interval,
-        alpha_captions_alone=selection.alpha if by_captions is None else by_captions,
-        alpha_captions_alone_interval=selection.alpha_captions_alone_interval,
-        descriptions=selection.descriptions,
-        descriptions_captions_alone=selection.descriptions_captions_alone,
-    )
-    if transfer == "value" or selection.none_of_these.distance == ACCEPT_ALL:
-        return kept
-    before, none = selection.distance_level, selection.none_of_these
-    if before is None:
-        raise ClarelError("the selection has no distance_level, which alpha_transfer=offset needs")
-    assert kept.alpha_captions_alone is not None  # set above
-    return dataclasses.replace(
-        kept,
-        alpha=kept.alpha * before / level,
-        alpha_interval=_scaled(kept.alpha_interval, before / level),
-        alpha_captions_alone=kept.alpha_captions_alone * before / level,
-        alpha_captions_alone_interval=_scaled(kept.alpha_captions_alone_interval, before / level),
-        none_of_these=dataclasses.replace(none, distance=none.distance + level - before),
-    )
-
-
 def nothing_selected(settings: RuleSettings) -> Selection:
     """The selection without validation images: alpha 0, temperature 1, everything is accepted."""
     unknown, nan = GzslScores(math.nan, math.nan, math.nan), math.nan
@@ -171,39 +126,6 @@ def nothing_selected(settings: RuleSettings) -> Selection:
             calibration_error_after=nan,
         ),
         alpha_curve=[],
-    )
-
-
-def _scaled(interval: list[float] | None, factor: float) -> list[float] | None:
-    return interval and [factor * end for end in interval]
-
-
-def carry_over_probabilities(
-    carried: Selected, selection: Selection, scale: DistanceScale
-) -> Selected:
-    """Temperatures and threshold, carried over to the model that `carried` is for.
-
-    Both models are compared on their own training images, each with the classes other than its own:
-    distances to its own class are too small, by an amount that depends on the length of training.
-    The threshold moves with the nearest such class and with the length of embedded images.
-    Temperatures are multiplied by the ratio of the gaps between the two nearest such classes: with
-    more classes on offer, or with longer training, rivals are closer together or farther apart.
-
-    Args:
-      carried: as `carry_over` gives it.
-      scale: of the model that `carried` is for, at its alpha.
-    """
-    before, none = selection.distance_scale, selection.none_of_these
-    if before is None:  # a run of an older version
-        return carried
-    factor = scale.gap / before.gap if before.gap > 0 and scale.gap > 0 else 1.0
-    moved = scale.rival - before.rival - none.length * (scale.length - before.length)
-    unseen = selection.temperature_unseen
-    return dataclasses.replace(
-        carried,
-        temperature=selection.temperature * factor,
-        temperature_unseen=None if unseen is None else unseen * factor,
-        none_of_these=dataclasses.replace(none, distance=none.distance + moved),
     )
 
 

@@ -73,14 +73,18 @@ class DistanceScale:
     """How the distances d_alpha of a model's training images are scaled.
 
     Attributes:
+      own: mean distance of an image to its own class.
       rival: mean distance of an image to the nearest class that is not its own.
       gap: mean difference between that and the next such class.
       length: mean length of an embedded image.
+      classes: number of classes that the model was trained on.
     """
 
+    own: float
     rival: float
     gap: float
     length: float
+    classes: int
 
 
 @dataclasses.dataclass(frozen=True)

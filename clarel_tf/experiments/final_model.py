@@ -15,14 +15,13 @@ import numpy as np
 from clarel_tf.data.split import Split
 from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.decision.embedded_splits import embed_split
-from clarel_tf.decision.prototypes import CaptionScatter, own_class_distance
+from clarel_tf.decision.prototypes import CaptionScatter
 from clarel_tf.decision.selected import Selected
 from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.new_classes import description_model
-from clarel_tf.evaluation.ranked import distance_scale
 from clarel_tf.evaluation.records import FinalModel, Selection
-from clarel_tf.evaluation.selection import carry_over, carry_over_probabilities
+from clarel_tf.evaluation.transfer import selected_for
 from clarel_tf.evaluation.zero_shot import queries_from
 from clarel_tf.experiments.kept_vectors import keep_vectors
 from clarel_tf.experiments.phases import Phase
@@ -100,10 +99,7 @@ def _decided(
         for part in (no_image, unseen, split.select(np.ones(len(split), bool)))
     )
     queries = queries_from(seen, described, embedded, model=model, settings=selection.rule)
-    level = own_class_distance([embedded], queries.prototypes)
-    selected = carry_over(selection, level, alpha_transfer)
-    scale = distance_scale(queries, embedded, selected.alpha)
-    selected = carry_over_probabilities(selected, selection, scale)
+    selected = selected_for(queries, embedded, selection, alpha_transfer)
     caption_scatter = scatter.result(queries.prototypes)
     descriptions = description_model(
         queries, embedded, selected.alpha, caption_scatter, selected.descriptions

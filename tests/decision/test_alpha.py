@@ -25,7 +25,7 @@ from clarel_tf.evaluation.records import (
     ValidationScores,
     ZslScores,
 )
-from clarel_tf.evaluation.selection import carry_over
+from clarel_tf.evaluation.transfer import carry_over
 
 CLASSES = np.array([2, 5, 7, 9])
 IS_SEEN = np.array([True, False, True, False])

@@ -12,7 +12,6 @@ from clarel_tf.decision.embedded_splits import EmbeddedSplit
 from clarel_tf.decision.selected import NoneThreshold
 from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.evaluation.ranked import RankedImages, distance_scale
-from clarel_tf.evaluation.selection import carry_over, carry_over_probabilities
 from clarel_tf.evaluation.strangers import (
     OWN_CLASS_AWAY,
     SEEN_CLASSES_ONLY,
@@ -24,6 +23,7 @@ from clarel_tf.evaluation.strangers import (
     served_score,
     stranger_trials,
 )
+from clarel_tf.evaluation.transfer import carry_over, carry_over_probabilities
 from clarel_tf.evaluation.trust_records import DistanceScale
 from clarel_tf.evaluation.zero_shot import queries_from
 from tests.decision.test_alpha import selected_on_validation
@@ -94,8 +94,8 @@ def test_strangers_of_each_kind_and_the_threshold_against_loops():
         )[:2]
         unlikely = np.linalg.norm((image - mean) @ density.whitener)
         return (
-            2 * first
-            - second
+            first
+            - none.lead * (second - first)
             - none.length * math.sqrt(image @ image)
             + none.unlikeliness * max(0.0, unlikely - none.usual)
         )
@@ -149,37 +149,42 @@ def test_of_one_class_on_offer_the_distance_counts():
 def test_the_scale_of_distances_against_a_loop():
     queries, training = made_queries(4)
     means, alpha = queries.prototypes.means(), 0.2
-    rivals, gaps, lengths = [], [], []
+    own, rivals, gaps, lengths = [], [], [], []
     for image, label in zip(training.images, training.labels, strict=True):
-        first, second, *_ = sorted(
-            np.linalg.norm(image - means[c]) * (1 + alpha * queries.is_seen[c])
-            for c in range(5)
-            if c != label
-        )
+        distances = {
+            c: np.linalg.norm(image - means[c]) * (1 + alpha * queries.is_seen[c]) for c in range(5)
+        }
+        own.append(distances.pop(label))
+        first, second, *_ = sorted(distances.values())
         rivals.append(first)
         gaps.append(second - first)
         lengths.append(np.linalg.norm(image))
     found = distance_scale(queries, training, alpha)
-    expected = [np.mean(rivals), np.mean(gaps), np.mean(lengths)]
+    expected = [np.mean(own), np.mean(rivals), np.mean(gaps), np.mean(lengths), 3]
     assert list(vars(found).values()) == pytest.approx(expected, rel=1e-4)
 
 
 def test_temperatures_and_threshold_are_carried_over_by_hand():
     none = NoneThreshold(12.0, 95.0, 20.0, lead=1.0, length=0.5)
+    before = DistanceScale(own=15.0, rival=20.0, gap=2.0, length=10.0, classes=50)
     selection = dataclasses.replace(
         selected_on_validation(),
         temperature_unseen=0.4,
         none_of_these=none,
-        distance_scale=DistanceScale(20.0, 2.0, 10.0),
+        distance_scale=before,
     )
     carried = carry_over(selection, 30.0, "value")
-    # Gaps are half as large: temperatures 0.25 and 0.2. The nearest rival is 3 farther, and images
-    # are 4 longer, which takes off half of that: 12 + 3 - 2.
-    found = carry_over_probabilities(carried, selection, DistanceScale(23.0, 1.0, 14.0))
+    # Gaps are a quarter, classes the same: temperatures are multiplied by sqrt(1 / 4). The own
+    # class is 5 and the nearest rival 3 farther, images are 4 longer: 12 + (5 + 3) / 2 - 0.5 * 4.
+    found = carry_over_probabilities(carried, selection, DistanceScale(20.0, 23.0, 0.5, 14.0, 50))
     assert found.temperatures == pytest.approx((0.25, 0.2))
-    assert found.none_of_these == dataclasses.replace(none, distance=13.0)
+    assert found.none_of_these == dataclasses.replace(none, distance=14.0)
     assert found.alpha == carried.alpha
+    # Eight times the classes, gaps the same: they are multiplied by sqrt(1 / 2).
+    found = carry_over_probabilities(carried, selection, dataclasses.replace(before, classes=400))
+    assert found.temperatures == pytest.approx((0.5 / math.sqrt(2), 0.4 / math.sqrt(2)))
+    assert found.none_of_these == none
     # A run of an older version has no scale: nothing changes.
     older = selected_on_validation()
     carried = carry_over(older, 30.0, "offset")
-    assert carry_over_probabilities(carried, older, DistanceScale(1.0, 1.0, 1.0)) == carried
+    assert carry_over_probabilities(carried, older, before) == carried

@@ -81,7 +81,8 @@ def test_a_finished_run_gets_a_final_model_and_keeps_everything_else(
     # By value, which is the default: as it was selected on validation data.
     assert final.alpha == results.alpha and results.is_of_the_paper
     model = load_model(with_final.final / "model.keras")
-    # Temperatures go by the gaps between the classes of each model, other than an image's own.
+    # Temperatures go by the gaps between the classes of each model, other than an image's own, and
+    # by the number of classes: 4 in the first phase, 8 now.
     everything, prototypes = (
         all_images(splits),
         ClassStore.load(with_final.final / "classes.npz").prototypes.means(),
@@ -95,7 +96,7 @@ def test_a_finished_run_gets_a_final_model_and_keeps_everything_else(
         )
         gaps.append(others[1] - others[0])
     selection = with_final.read_selection()
-    factor = np.mean(gaps) / selection.distance_scale.gap
+    factor = np.sqrt(np.mean(gaps) / selection.distance_scale.gap * (4 / 8) ** (1 / 3))
     assert final.temperature == pytest.approx(selection.temperature * factor, rel=1e-3)
     assert model.image_classifier.units == 8
     classes = ClassStore.load(with_final.final / "classes.npz")
