@@ -26,8 +26,8 @@ OWN_CLASS_AWAY, SEEN_CLASSES_ONLY = "own class away", "unseen, seen on offer"
 
 _MOST_IMAGES = 10_000
 _FAR_IMAGES = 1000
-# The weights of the lead and of the length, the latter in deviations of the strangeness without it.
-_LEADS = (0.5, 1.0, 2.0)
+_LEAD = 1.0
+# The weight of the length, in deviations of the strangeness without it.
 _LENGTHS = (0.0, 0.125, 0.25, 0.375, 0.5)
 # The share of validation images whose unlikeliness is usual, and the weight of what is beyond it,
 # in deviations: so large that it decides alone.
@@ -88,27 +88,27 @@ def fit_none_threshold(
 ) -> tuple[NoneThreshold, StrangerMeasures]:
     """The served score with its weights, and the threshold that accepts 95 % of the images.
 
-    The weights of lead and length are those with the highest mean AUROC of the first two kinds.
+    The weight of the length is the one with the highest mean AUROC of the first two kinds.
 
     Args:
       trials: of validation images, as `stranger_trials` gives them.
       density: of the training images.
     """
     known = trials[0].known
+    plain = NoneThreshold(np.inf, 0.0, 0.0, lead=_LEAD)
+    spread = float(served_score(plain, density, known).std())
     length = float(np.linalg.norm(known.embeddings, axis=1).std())
     unlikely = density.unlikeliness(known.embeddings).numpy()
-    candidates = []
-    for lead in _LEADS:
-        plain = NoneThreshold(np.inf, 0.0, 0.0, lead=lead)
-        spread = float(served_score(plain, density, known).std())
-        for share in _LENGTHS if length > 0 else (0.0,):
-            chosen = dataclasses.replace(
-                plain,
-                length=share * spread / length if share else 0.0,
-                unlikeliness=_UNLIKELINESS * spread / max(float(unlikely.std()), 1e-12),
-                usual=float(np.quantile(unlikely, _USUAL)),
-            )
-            candidates.append(chosen)
+    weights = [share * spread / length for share in _LENGTHS] if length > 0 else [0.0]
+    candidates = [
+        dataclasses.replace(
+            plain,
+            length=weight,
+            unlikeliness=_UNLIKELINESS * spread / max(float(unlikely.std()), 1e-12),
+            usual=float(np.quantile(unlikely, _USUAL)),
+        )
+        for weight in weights
+    ]
 
     def quality(none: NoneThreshold) -> float:
         near = (one for one in trials if one.kind in (OWN_CLASS_AWAY, SEEN_CLASSES_ONLY))
