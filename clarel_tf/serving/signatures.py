@@ -7,6 +7,7 @@ numbers are refused inside the graph: the request gets an error, and the server 
 import numpy as np
 import tensorflow as tf
 
+from clarel_tf.decision.descriptions import Offer, ReferenceRivals
 from clarel_tf.decision.rule import DecisionRule, Images, rescaled
 from clarel_tf.decision.selected import Selected
 from clarel_tf.decision.strangers import ImageDensity
@@ -142,10 +143,11 @@ class PrototypeClassifier:
         relations = self._names.relations(new.names, replaces, extends)
         distances = tf.cond(
             tf.size(new.names) > 0,
-            lambda: self._distances_to(new, relations, images, alpha),
+            lambda: self._distances_to(new, relations, images, alpha, among),
             lambda: tf.zeros([count, 0]),
         )
-        found = self._among_stored(images, alpha, k, self._offered(among, relations), distances)
+        offered = self._names.offered(among, relations)
+        found = self._among_stored(images, alpha, k, offered, distances)
         before = found.before
         found = self._add(found, distances, tf.size(self._class_names), k)
         names = tf.concat([self._class_names, new.names], axis=0)
@@ -166,13 +168,19 @@ class PrototypeClassifier:
         }
 
     def _distances_to(
-        self, new: Described, relations: Relations, images: Images, alpha: tf.Tensor
+        self,
+        new: Described,
+        relations: Relations,
+        images: Images,
+        alpha: tf.Tensor,
+        among: tf.Tensor,
     ) -> tf.Tensor:
         """d_alpha of B images to N classes of the request, float32 [B, N]."""
         is_replaced = relations.replaced >= 0
         columns = tf.gather(self._columns, tf.maximum(relations.replaced, 0))
         replaced = tf.where(is_replaced, columns, -1)
-        described = self._rule.describe_new(new.means, new.counts, replaced)
+        offer = self._offer(among, relations)
+        described = self._rule.describe_new(new.means, new.counts, replaced, offer)
         distances = self._rule.distances(images, described)
         # An extended class is the stored class with another prototype.
         rows = tf.maximum(relations.extended, 0)
@@ -187,18 +195,44 @@ class PrototypeClassifier:
         distances = tf.where(relations.extended >= 0, extended, distances)
         return tf.debugging.check_numerics(distances, "a distance is not a finite number")
 
-    def _offered(self, among: tf.Tensor, relations: Relations) -> tf.Tensor:
-        """The rows of the stored classes on offer, in their order, int32 [n]."""
-        count = self._class_names.shape[0]
-        rows = self._names.rows(among, "among")
-        gone = tf.concat([relations.replaced, relations.extended], axis=0)
-        gone = tf.boolean_mask(gone, gone >= 0)
-        is_gone, is_among = (
-            tf.math.unsorted_segment_sum(tf.ones_like(some), some, count) > 0
-            for some in (gone, rows)
+    def _offer(self, among: tf.Tensor, relations: Relations) -> Offer | None:
+        """The stored classes that the classes of a request compete with."""
+        model = self._rule.descriptions
+        if model is None:
+            return None
+        everything = Offer(
+            ReferenceRivals(*map(tf.convert_to_tensor, model.rivals)), tf.constant(model.share)
         )
-        is_offered = (is_among | tf.equal(tf.size(among), 0)) & ~is_gone
-        return tf.cast(tf.where(is_offered)[:, 0], tf.int32)
+        rows = self._names.named(among, relations)
+        return tf.cond(
+            tf.size(among) > 0,
+            lambda: model.offer(
+                self._rivals_in_blocks(rows, tf.size(everything.rivals.nearest)),
+                tf.size(rows),
+                self._class_names.shape[0],
+            ),
+            lambda: everything,
+        )
+
+    def _rivals_in_blocks(self, rows: tf.Tensor, references: tf.Tensor) -> ReferenceRivals:
+        """The rivals of so many reference images among the stored classes in `rows`, int32 [n]."""
+        classes, count = self._classes.read(), tf.size(rows)
+
+        def with_block(first: tf.Tensor, *rivals: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            end = tf.minimum(first + self._block, count)
+            block, columns = rows[first:end], tf.gather(self._columns, rows[first:end])
+            more = self._rule.with_rivals(
+                ReferenceRivals(*rivals), classes.select(block), columns, self._selected.alpha
+            )
+            return end, *more
+
+        _, *rivals = tf.while_loop(
+            lambda first, *_: first < count,
+            with_block,
+            (tf.constant(0), *ReferenceRivals.none(references)),
+            parallel_iterations=1,  # otherwise several blocks would be in memory at once
+        )
+        return ReferenceRivals(*rivals)
 
     def embed_prototypes(self, sentences: tf.Tensor, class_names: tf.Tensor) -> Answer:
         """The prototypes of the classes that S sentences describe, in the order of first mention.
