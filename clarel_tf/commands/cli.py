@@ -6,7 +6,7 @@ import sys
 import tempfile
 import textwrap
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +182,17 @@ def _refuse_other_folder(folder: Path) -> None:
     raise ClarelError(
         f"run_dir {folder} {what}, so it holds no run; name the folder of a finished run"
     )
+
+
+@contextlib.contextmanager
+def about_flag(name: str) -> Iterator[None]:
+    """Puts the name of a flag before messages that do not have it."""
+    try:
+        yield
+    except ClarelError as error:
+        if f"--{name}" in str(error):
+            raise
+        raise ClarelError(f"--{name}: {error}") from error
 
 
 def run(

@@ -46,6 +46,7 @@ class StoredNames:
         """The relations of the request's classes, whose names are string [N].
 
         A class with the name of a stored one must be in `replaces` or in `extends`, string [M].
+        No two of them may differ only in case or spaces.
         """
         replaced, extended = (
             self._declared(names, option, which)
@@ -72,7 +73,19 @@ class StoredNames:
                 ],
             )
         )
-        similar = _rows_of(_as_plain(names), self._plain)
+        plain = _as_plain(names)
+        checks.append(
+            _refuse_any(
+                names,
+                _rows_of(plain, plain) < tf.range(tf.size(plain)),
+                [
+                    "the new class ",
+                    " has the name of another new class except for case or spaces; spell both "
+                    "alike if they are one class, or rename one",
+                ],
+            )
+        )
+        similar = _rows_of(plain, self._plain)
         checks.append(
             _refuse_any(
                 names,

@@ -163,6 +163,9 @@ def test_what_cannot_be_meant_is_refused_by_name_and_the_next_request_is_served(
         "'GROßER VOGEL ' has the name of a stored class except for case": (
             world.call({"GROßER VOGEL ": ["a red bird"]})
         ),
+        "the new class 'Emu  x' has the name of another new class except for case or spaces": (
+            world.call({"emu x": ["a red bird"], "jay": ["a bird"], "Emu  x": ["a bird"]})
+        ),
         "among names 'Class 4', but no stored class has this name; the nearest are 'class 4'": (
             world.call(among=["class 3", "Class 4"])
         ),
