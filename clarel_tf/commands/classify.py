@@ -95,10 +95,14 @@ def main() -> None:
     if (flags.FLAGS.ca_file or flags.FLAGS.authorization_file) and not flags.FLAGS.server:
         raise ClarelError("--ca_file and --authorization_file need --server")
     from clarel_tf.serving.class_files import new_classes_of
-    from clarel_tf.serving.options import checked_alpha, warnings_of
+    from clarel_tf.serving.options import checked_alpha, checked_threshold, warnings_of
 
     if flags.FLAGS.alpha is not None:
         checked_alpha(flags.FLAGS.alpha, "--alpha")
+    if flags.FLAGS.threshold is not None:
+        checked_threshold(flags.FLAGS.threshold, "--threshold")
+    if flags.FLAGS["among"].present and not flags.FLAGS.among:
+        raise ClarelError("--among has no class; name some, or leave it out to offer all classes")
     new_classes = new_classes_of(flags.FLAGS.new_class, flags.FLAGS.new_classes)
     image_ids, features = _images()
     if flags.FLAGS.export_dir:
@@ -111,12 +115,15 @@ def main() -> None:
     from clarel_tf.serving.local import LocalTransport, answer_rows, read_authorization
 
     if flags.FLAGS.server:
-        client = connect(
-            flags.FLAGS.server,
-            flags.FLAGS.timeout,
-            ca_file=flags.FLAGS.ca_file,
-            authorization=read_authorization(flags.FLAGS.authorization_file),
-        )
+        with cli.about_flag("authorization_file"):
+            authorization = read_authorization(flags.FLAGS.authorization_file)
+        with cli.about_flag("server"):
+            client = connect(
+                flags.FLAGS.server,
+                flags.FLAGS.timeout,
+                ca_file=flags.FLAGS.ca_file,
+                authorization=authorization,
+            )
     else:
         client = ServingClient(LocalTransport(flags.FLAGS.export_dir))
     try:

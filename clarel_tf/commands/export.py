@@ -44,6 +44,11 @@ def main() -> None:
     folder, config = cli.finished_run(flags.FLAGS.run_dir)
     if not flags.FLAGS.export_dir:
         raise ClarelError("--export_dir is missing: name the folder to export to")
+    if flags.FLAGS.word_vectors and flags.FLAGS.export_vocabulary != "all":
+        raise ClarelError(
+            "--word_vectors is for --export_vocabulary=all; without it the export has the words of "
+            "the training captions"
+        )
     cli.start_tensorflow()
     gallery = flags.FLAGS.gallery_split
     final = _final_model(folder)

@@ -164,11 +164,11 @@ def checked_alpha(alpha: Any, name: str = "alpha") -> float:
     return float(alpha)
 
 
-def checked_threshold(threshold: Any) -> float:
-    """`threshold`, if a strangeness can be compared with it."""
+def checked_threshold(threshold: Any, name: str = "threshold") -> float:
+    """`threshold`, if a strangeness can be compared with it; the message calls it `name`."""
     is_number = isinstance(threshold, (int, float, np.number)) and not isinstance(threshold, bool)
     if not is_number or not math.isfinite(np.float32(threshold)):
-        raise ClarelError(f"threshold must be a finite number, not {threshold!r}")
+        raise ClarelError(f"{name} must be a finite number, not {threshold!r}")
     return float(threshold)
 
 

@@ -353,6 +353,17 @@ def test_program_asks_a_folder_or_a_server(served, splits, tmp_path):
         (["--export_dir=x", "--features=c.npz"], "--features: c.npz: image_ids has 3 names, but"),
         (["--export_dir=x", "--features=y", "--new_class=a"], "expected 'name: sentence"),
         (["--export_dir=x", "--features=y", "--alpha=-3"], "--alpha must be a number above -1"),
+        (["--export_dir=x", "--features=y", "--threshold=nan"], "--threshold must be a finite"),
+        (["--export_dir=x", "--features=y", "--among="], "--among has no class; name some, or"),
+        (["--server=ftp://x", "--features=b2.npz"], "--server: server address 'ftp://x': unknown"),
+        (
+            ["--server=x:1", "--features=b2.npz", "--authorization_file=none"],
+            "--authorization_file: cannot read none",
+        ),
+        (
+            ["--server=https://x:1", "--features=b2.npz", "--ca_file=none.pem"],
+            "--server: cannot use ca_file none.pem",
+        ),
         (["--export_dir=x", "--features=y", "--k=0"], "--k=0: 0 is not a positive integer"),
         (["--export_dir=x", "--features=y", "--new_classes=none.json"], "--new_classes: cannot"),
         (["--export_dir=x", "--features=b2.npz"], "--export_dir: x does not exist; name the"),
