@@ -7,7 +7,6 @@ numbers are refused inside the graph: the request gets an error, and the server 
 import numpy as np
 import tensorflow as tf
 
-from clarel_tf.decision.descriptions import Offer, ReferenceRivals
 from clarel_tf.decision.rule import DecisionRule, Images, rescaled
 from clarel_tf.decision.selected import Selected
 from clarel_tf.decision.strangers import ImageDensity
@@ -16,6 +15,7 @@ from clarel_tf.serving.answering import Answer, Answering
 from clarel_tf.serving.described import Described, describe
 from clarel_tf.serving.embeddings import embed_images, with_finite_length
 from clarel_tf.serving.nearest import Nearest, add_candidates, nearest_in_blocks, no_candidates
+from clarel_tf.serving.offers import Offers
 from clarel_tf.serving.refusals import refuse_unless
 from clarel_tf.serving.stored_names import Relations, StoredNames
 
@@ -62,6 +62,9 @@ class PrototypeClassifier:
         self._class_names = self._names.names
         self._counts = tf.Variable(counts[order].astype(np.float32), trainable=False)
         self._columns = tf.Variable(order.astype(np.int32), trainable=False)
+        self._offers = Offers(
+            *(self._rule, self._names, self._classes, self._columns, selected.alpha, block)
+        )
         # One graph for all signatures that read sentences: tracing a text tower takes time.
         texts = tf.TensorSpec([None], tf.string)
         self._described = tf.function(
@@ -179,7 +182,7 @@ class PrototypeClassifier:
         is_replaced = relations.replaced >= 0
         columns = tf.gather(self._columns, tf.maximum(relations.replaced, 0))
         replaced = tf.where(is_replaced, columns, -1)
-        offer = self._offer(among, relations)
+        offer = self._offers.of_request(among, relations)
         described = self._rule.describe_new(new.means, new.counts, replaced, offer)
         distances = self._rule.distances(images, described)
         # An extended class is the stored class with another prototype.
@@ -194,45 +197,6 @@ class PrototypeClassifier:
         )
         distances = tf.where(relations.extended >= 0, extended, distances)
         return tf.debugging.check_numerics(distances, "a distance is not a finite number")
-
-    def _offer(self, among: tf.Tensor, relations: Relations) -> Offer | None:
-        """The stored classes that the classes of a request compete with."""
-        model = self._rule.descriptions
-        if model is None:
-            return None
-        everything = Offer(
-            ReferenceRivals(*map(tf.convert_to_tensor, model.rivals)), tf.constant(model.share)
-        )
-        rows = self._names.named(among, relations)
-        return tf.cond(
-            tf.size(among) > 0,
-            lambda: model.offer(
-                self._rivals_in_blocks(rows, tf.size(everything.rivals.nearest)),
-                tf.size(rows),
-                self._class_names.shape[0],
-            ),
-            lambda: everything,
-        )
-
-    def _rivals_in_blocks(self, rows: tf.Tensor, references: tf.Tensor) -> ReferenceRivals:
-        """The rivals of so many reference images among the stored classes in `rows`, int32 [n]."""
-        classes, count = self._classes.read(), tf.size(rows)
-
-        def with_block(first: tf.Tensor, *rivals: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            end = tf.minimum(first + self._block, count)
-            block, columns = rows[first:end], tf.gather(self._columns, rows[first:end])
-            more = self._rule.with_rivals(
-                ReferenceRivals(*rivals), classes.select(block), columns, self._selected.alpha
-            )
-            return end, *more
-
-        _, *rivals = tf.while_loop(
-            lambda first, *_: first < count,
-            with_block,
-            (tf.constant(0), *ReferenceRivals.none(references)),
-            parallel_iterations=1,  # otherwise several blocks would be in memory at once
-        )
-        return ReferenceRivals(*rivals)
 
     def embed_prototypes(self, sentences: tf.Tensor, class_names: tf.Tensor) -> Answer:
         """The prototypes of the classes that S sentences describe, in the order of first mention.
