@@ -14,11 +14,10 @@ The reference images are a sample of the training images. None of them belongs t
 reference image counts as taken if the class is nearer than every stored class but the image's own.
 
 Where a request offers only n of the C stored classes, only these are rivals, and reference images
-without a rival do not count. More images fall to each of few classes, so `share` becomes
+without a rival do not count. More images fall to each of few classes. A class that says as much as
+a typical one (v = 1) may take as many times an even part as with all classes on offer, others less:
 
-    min(share * (C + 1) / (n + 1), max(share, 1 / (n + 1)))
-
-where 1 / (n + 1) is what the new class would take if all on offer took the same.
+    v^2 * share + v^8 * extra,  with extra = min(1, share * (C + 1) / (n + 1)) - share
 """
 
 from typing import Any, NamedTuple
@@ -32,6 +31,7 @@ from clarel_tf.decision.prototypes import Prototypes
 MOST_REFERENCES = 1000
 # The largest share that is ever selected; see `evaluation/description_fit.py`.
 MOST_SHARE = 0.1
+_POWER = 8.0  # of v, where few classes are on offer; see docs/lab_notes.md
 _NO_GAIN = -1e30  # of a reference image without a rival; finite, because it is interpolated
 
 
@@ -80,11 +80,11 @@ class Offer(NamedTuple):
 
     Attributes:
       rivals: of the reference images among the stored classes on offer.
-      share: the share of reference images that a class with v = 1 may take.
+      extra: the share of reference images that a class with v = 1 may take besides `share`.
     """
 
     rivals: ReferenceRivals
-    share: Any
+    extra: Any
 
 
 class DescriptionModel(NamedTuple):
@@ -124,9 +124,8 @@ class DescriptionModel(NamedTuple):
 
     def offer(self, rivals: ReferenceRivals, offered: Any, stored_classes: int) -> Offer:
         """The offer of n (`offered`) of the C stored classes, with their rivals."""
-        even = 1.0 / (tf.cast(offered, tf.float32) + 1.0)
-        scaled = self.share * (stored_classes + 1.0) * even
-        return Offer(rivals, tf.minimum(scaled, tf.maximum(self.share, even)))
+        scaled = self.share * (stored_classes + 1.0) / (tf.cast(offered, tf.float32) + 1.0)
+        return Offer(rivals, tf.minimum(1.0, scaled) - self.share)
 
     def offsets(
         self,
@@ -143,7 +142,8 @@ class DescriptionModel(NamedTuple):
           replaced: int32 [C], the stored class that each class takes the place of.
           offer: by default all stored classes.
         """
-        rivals, share = offer or Offer(self.rivals, self.share)
+        rivals, extra = offer or Offer(self.rivals, 0.0)
+        allowed = tf.square(specificity) * self.share + specificity**_POWER * extra
         nearest = rivals.nearest[:, tf.newaxis]
         if replaced is not None:
             is_gone = tf.equal(rivals.columns[:, tf.newaxis], replaced[tf.newaxis])
@@ -152,7 +152,7 @@ class DescriptionModel(NamedTuple):
         gains = tf.transpose(tf.where(counts, nearest - distances, _NO_GAIN))
         count = tf.reduce_sum(tf.cast(counts, tf.float32), axis=0)
         # Between the two gains that the allowed number of images lies between.
-        place = tf.square(specificity) * share * count - 0.5
+        place = allowed * count - 0.5
         place = tf.maximum(0.0, tf.minimum(place, count - 1.0))
         low, last = tf.cast(tf.floor(place), tf.int32), tf.shape(gains)[1] - 1
         largest = tf.math.top_k(gains, tf.minimum(last, tf.reduce_max(low) + 1) + 1).values

@@ -41,7 +41,7 @@ class Offers:
         if model is None:
             return None
         stored = ReferenceRivals(*map(tf.convert_to_tensor, model.rivals))
-        everything = Offer(stored, tf.constant(model.share))
+        everything = Offer(stored, tf.constant(0.0))
         rows = self._names.named(among, relations)
         count = self._names.names.shape[0]
         return tf.cond(

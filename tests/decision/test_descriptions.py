@@ -111,8 +111,22 @@ def test_reference_images_without_a_rival_do_not_count():
     assert model.offsets(distances, np.ones(1, "f4")).numpy() == pytest.approx([0.5])
     nobody = model.rivals._replace(nearest=np.full(4, np.inf, "f4"))
     assert model.offsets(
-        distances, np.ones(1, "f4"), offer=Offer(nobody, 0.1)
+        distances, np.ones(1, "f4"), offer=Offer(nobody, 0.0)
     ).numpy().tolist() == [0.0]
+
+
+def test_a_class_that_says_enough_may_take_more_where_few_are_on_offer():
+    # Gains of 0 to 99: with share 0.02 one of v = 1 takes 2 of 100 images, so 1.5 places down.
+    model = model_of(np.zeros((100, 2)), np.arange(100.0), share=0.02)
+    distances = np.zeros((100, 2), np.float32)
+    v = np.array([1.0, 0.5], np.float32)
+    found = model.offsets(distances, v).numpy()
+    assert found == pytest.approx([99 - 1.5, 99.0], abs=1e-4)  # v = 0.5: half an image
+    # 19 of 99 on offer: 5 times the share. v = 0.5: 0.25 * 2 + 0.5 ** 8 * 8 = 0.53 images.
+    found = model.offsets(distances, v, offer=model.offer(model.rivals, 19, 99)).numpy()
+    assert found == pytest.approx([99 - 9.5, 99 - 0.03125], abs=1e-4)
+    assert float(model.offer(model.rivals, 99, 99).extra) == pytest.approx(0.0)
+    assert float(model.offer(model.rivals, 1, 999).extra) == pytest.approx(1 - 0.02)
 
 
 def test_a_class_that_would_take_every_reference_is_put_back_and_a_specific_one_is_not():

@@ -79,11 +79,9 @@ class World:
             if rivals[0][0] < math.inf:
                 gains.append(rivals[0][0] - distance(self.references[row]))
         gains.sort(reverse=True)
-        share = SHARE
-        if len(offered) < CLASSES:
-            even = 1 / (len(offered) + 1)
-            share = min(SHARE * (CLASSES + 1) * even, max(SHARE, even))
-        place = min(max(v**2 * share * len(gains) - 0.5, 0.0), len(gains) - 1)
+        extra = min(1.0, SHARE * (CLASSES + 1) / (len(offered) + 1)) - SHARE
+        allowed = v**2 * SHARE + v**8 * extra
+        place = min(max(allowed * len(gains) - 0.5, 0.0), len(gains) - 1)
         low = int(place)
         high = min(low + 1, len(gains) - 1)
         offset = max(0.0, gains[low] + (place - low) * (gains[high] - gains[low]))
