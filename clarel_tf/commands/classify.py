@@ -8,6 +8,7 @@ import csv
 import json
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 from absl import flags
@@ -93,23 +94,36 @@ def main() -> None:
         )
     if (flags.FLAGS.ca_file or flags.FLAGS.authorization_file) and not flags.FLAGS.server:
         raise ClarelError("--ca_file and --authorization_file need --server")
-    from clarel_tf.serving.options import checked_alpha, warnings_of
+    from clarel_tf.serving.class_files import new_classes_of
+    from clarel_tf.serving.options import checked_alpha, checked_threshold, warnings_of
 
     if flags.FLAGS.alpha is not None:
         checked_alpha(flags.FLAGS.alpha, "--alpha")
-    new_classes = _new_classes()
+    if flags.FLAGS.threshold is not None:
+        checked_threshold(flags.FLAGS.threshold, "--threshold")
+    if flags.FLAGS["among"].present and not flags.FLAGS.among:
+        raise ClarelError("--among has no class; name some, or leave it out to offer all classes")
+    new_classes = new_classes_of(flags.FLAGS.new_class, flags.FLAGS.new_classes)
     image_ids, features = _images()
+    if flags.FLAGS.export_dir:
+        from clarel_tf.serving.versions import newest_version
+
+        with cli.about_flag("export_dir"):
+            newest_version(Path(flags.FLAGS.export_dir), "prototype_classifier")
     cli.start_tensorflow()
     from clarel_tf.serving.client import ServingClient, connect
     from clarel_tf.serving.local import LocalTransport, answer_rows, read_authorization
 
     if flags.FLAGS.server:
-        client = connect(
-            flags.FLAGS.server,
-            flags.FLAGS.timeout,
-            ca_file=flags.FLAGS.ca_file,
-            authorization=read_authorization(flags.FLAGS.authorization_file),
-        )
+        with cli.about_flag("authorization_file"):
+            authorization = read_authorization(flags.FLAGS.authorization_file)
+        with cli.about_flag("server"):
+            client = connect(
+                flags.FLAGS.server,
+                flags.FLAGS.timeout,
+                ca_file=flags.FLAGS.ca_file,
+                authorization=authorization,
+            )
     else:
         client = ServingClient(LocalTransport(flags.FLAGS.export_dir))
     try:
@@ -141,26 +155,13 @@ def main() -> None:
     _show(rows)
 
 
-def _new_classes() -> dict[str, list[str]]:
-    """The new classes of both flags, name by name."""
-    from clarel_tf.serving.local import parse_new_classes
-
-    classes: dict[str, list[str]] = {}
-    if flags.FLAGS.new_classes:
-        from clarel_tf.serving.class_files import read_new_classes
-
-        classes = read_new_classes(flags.FLAGS.new_classes)
-    for name, sentences in parse_new_classes(flags.FLAGS.new_class).items():
-        classes[name] = classes.get(name, []) + sentences
-    return classes
-
-
 def _images() -> tuple[list[str], Any]:
     """Ids and features of the images to classify."""
     if flags.FLAGS.features:
         from clarel_tf.serving.local import read_image_features
 
-        return read_image_features(flags.FLAGS.features)
+        with cli.about_flag("features"):
+            return read_image_features(flags.FLAGS.features)
     _, splits = cli.load_dataset(flags.FLAGS.dataset, flags.FLAGS.config)
     from clarel_tf.serving.local import find_images
 

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import textwrap
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,8 @@ def load_dataset(
     from clarel_tf.data.loading import get_builder, load_splits
 
     data_dir = flags.FLAGS.data_dir
+    if data_dir and os.path.isfile(data_dir):
+        raise ClarelError(f"--data_dir={data_dir} is a file; name the folder of built datasets")
     if folder and not data_dir and folder.data_dir:
         data_dir = folder.data_dir
         if not os.path.isdir(data_dir):
@@ -125,7 +127,8 @@ def config_from_flags() -> Config:
     if flags.FLAGS.config_file and flags.FLAGS.preset:
         raise ClarelError("give --preset or --config_file, not both")
     if flags.FLAGS.config_file:
-        base = Config.from_dict(read_json(flags.FLAGS.config_file))
+        with about_flag("config_file"):
+            base = Config.from_dict(read_json(flags.FLAGS.config_file))
     else:
         dataset = given.get("dataset", Config.dataset)
         base = preset(flags.FLAGS.preset or default_preset(dataset))
@@ -164,8 +167,8 @@ def finished_run(run_dir: str | None) -> tuple[RunFolder, Config]:
             "holds no finished run (no results.json)" if folder.path.exists() else "does not exist"
         )
         raise ClarelError(
-            f"run_dir {run_dir} {what}; name the folder of a finished run, or finish this one with "
-            "its training command"
+            f"--run_dir={run_dir} {what}; name the folder of a finished run, or finish this one "
+            "with its training command"
         )
     checksums.check(folder.results_path, MAKE_AGAIN)
     return folder, Config.from_dict(checksums.read_json(folder.config_path, BEGIN_ANEW))
@@ -180,8 +183,19 @@ def _refuse_other_folder(folder: Path) -> None:
     # Not `check_claim`, which tells how to find a folder for a new run.
     what = "was not made by clarel_tf" if kind is None else f"is marked as {kind!r}"
     raise ClarelError(
-        f"run_dir {folder} {what}, so it holds no run; name the folder of a finished run"
+        f"--run_dir={folder} {what}, so it holds no run; name the folder of a finished run"
     )
+
+
+@contextlib.contextmanager
+def about_flag(name: str) -> Iterator[None]:
+    """Puts the name of a flag before messages that do not have it."""
+    try:
+        yield
+    except ClarelError as error:
+        if f"--{name}" in str(error):
+            raise
+        raise ClarelError(f"--{name}: {error}") from error
 
 
 def run(

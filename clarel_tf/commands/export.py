@@ -3,6 +3,7 @@
 python export_main.py --run_dir=runs/demo --export_dir=exports/demo
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,11 @@ def main() -> None:
     folder, config = cli.finished_run(flags.FLAGS.run_dir)
     if not flags.FLAGS.export_dir:
         raise ClarelError("--export_dir is missing: name the folder to export to")
+    if flags.FLAGS.word_vectors and flags.FLAGS.export_vocabulary != "all":
+        raise ClarelError(
+            "--word_vectors is for --export_vocabulary=all; without it the export has the words of "
+            "the training captions"
+        )
     cli.start_tensorflow()
     gallery = flags.FLAGS.gallery_split
     final = _final_model(folder)
@@ -62,13 +68,15 @@ def main() -> None:
     from clarel_tf.models.saving import load_model
     from clarel_tf.reporting.final_report import final_notice
     from clarel_tf.serving.export import export_run
+    from clarel_tf.serving.origin import Origin
     from clarel_tf.storage.files import file_fingerprint
 
     if gallery and gallery not in splits:
         raise ClarelError(f"--gallery_split={gallery} is not one of {', '.join(splits)}")
     if gallery and not any(splits[gallery].captions):
         raise ClarelError(f"--gallery_split={gallery}: that split has no image with captions")
-    model = load_model((folder.final if final else folder.path) / "model.keras")
+    path = (folder.final if final else folder.path) / "model.keras"
+    model = load_model(path)
     if flags.FLAGS.export_vocabulary == "all":
         if not config.word_vectors:
             raise ClarelError("--export_vocabulary=all needs a run with --word_vectors")
@@ -79,23 +87,36 @@ def main() -> None:
             )
         folder.check_data({"word_vectors": file_fingerprint(vectors)})
         model = with_all_words(model, vectors)
+    results = folder.read_results()
     version = export_run(
         model,
         splits,
         names,
-        final or folder.read_results(),
+        final or results,
         flags.FLAGS.export_dir,
         k=flags.FLAGS.k,
         gallery_split=gallery,
         base_path=flags.FLAGS.base_path,
         classes=classes,
         about=final_notice(final) if final else "",
+        origin=Origin(
+            run_dir=os.fspath(folder.path),
+            dataset="/".join(filter(None, [config.dataset, config.dataset_config])),
+            model=file_fingerprint(path),
+        ),
     )
     which = "of the final model, trained on all images, " if final else ""
     print(
         f"Exported version {version} {which}to {flags.FLAGS.export_dir}; "
         "SERVING.md in that folder describes the requests."
     )
+    if results.lacks_validation:
+        print(
+            "The run had no validation images: alpha is 0, probabilities are not calibrated, and "
+            "every image is accepted, because there is no threshold."
+        )
+    elif not results.alpha_curve:
+        print("alpha is 0: validation needs images of seen and of unseen classes to choose it.")
 
 
 def _final_model(folder: RunFolder) -> FinalModel | None:

@@ -28,8 +28,9 @@ def main() -> None:
     from clarel_tf.reporting.dataset_report import dataset_report
 
     print(f"Dataset {builder.info.full_name}, in {builder.data_path}\n")
-    print(
-        dataset_report(
+    # The splits are read: what is refused from here on is the vector file.
+    with cli.about_flag("word_vectors"):
+        report = dataset_report(
             splits,
             class_names(builder),
             max_tokens=flags.FLAGS.max_tokens,
@@ -37,7 +38,7 @@ def main() -> None:
             per_class=flags.FLAGS.per_class,
             examples=flags.FLAGS.examples,
         )
-    )
+    print(report)
 
 
 def run() -> None:

@@ -49,7 +49,8 @@ def main() -> None:
     )
 
     grid = parse_grid(flags.FLAGS.grid)
-    configs = grid_configs(base, grid, flags.FLAGS.one_at_a_time)
+    with cli.about_flag("grid"):
+        configs = grid_configs(base, grid, flags.FLAGS.one_at_a_time)
     sweep_dir = Path(flags.FLAGS.sweep_dir)
     claim_sweep_dir(sweep_dir)
     base = cli.fitted_to_data(base, _prepare_data(base))

@@ -57,6 +57,12 @@ class MarkedBuild:
         """The files and folders below `manual_dir` that a build reads."""
         raise NotImplementedError
 
+    def is_prepared(self) -> bool:
+        """Whether the dataset is built; TFDS warns about a folder that is not there yet."""
+        if not self.data_path.exists():
+            return False
+        return super().is_prepared()  # type: ignore[misc]  # of the TFDS builder
+
     def check_before_build(self, manual_dir: Path) -> None:
         """Raises ClarelError for mistakes in the raw files that are found before a build."""
 

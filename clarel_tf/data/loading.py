@@ -48,7 +48,8 @@ def get_builder(
     if not name.isidentifier() or not script.is_file():
         there = sorted(path.parent.name for path in datasets_folder.glob("*/*_dataset_builder.py"))
         raise ClarelError(
-            f"unknown dataset {name!r}; {datasets_folder} has: {', '.join(there) or 'none'}"
+            f"unknown dataset {name!r} (--dataset); {datasets_folder} has: "
+            + (", ".join(there) or "none")
         )
     module, find = f"{name}.{name}_dataset_builder", tfds.core.community.builder_cls_from_module
     if datasets_folder == datasets.FOLDER:
@@ -59,7 +60,8 @@ def get_builder(
     configs = builder_class.builder_configs
     if config and builder_class.get_builder_config(config) is None:
         raise ClarelError(
-            f"dataset {name!r} has no config {config!r}; it has: {', '.join(configs) or 'none'}"
+            f"dataset {name!r} has no config {config!r} (--config); it has: "
+            + (", ".join(configs) or "none")
         )
     try:
         return builder_class(data_dir=data_dir, config=config or None)

@@ -64,7 +64,7 @@ class ClassStore:
         """Reads a file written by `save`."""
         checksums.check(path, _REMEDY)
         named = [f"discriminant_{name}" for name in Discriminants._fields]
-        arrays = read_npz(path, (*_ARRAYS, *named, *_DESCRIPTION_ARRAYS, *_DENSITY_ARRAYS))
+        arrays = read_npz(path, (*_ARRAYS, *named, *_DESCRIPTION_ARRAYS, _OWN, *_DENSITY_ARRAYS))
         if absent := [name for name in _ARRAYS if name not in arrays]:
             raise ClarelError(f"{path} lacks {', '.join(absent)}; {_REMEDY}")
         _check_shapes(arrays, path)
@@ -96,6 +96,7 @@ _DESCRIPTION_ARRAYS = tuple(
 )
 
 
+_OWN = "description_own"
 _DENSITY_ARRAYS = ("image_mean", "image_whitener")
 
 
@@ -123,7 +124,9 @@ def _read_descriptions(arrays: Mapping[str, np.ndarray]) -> DescriptionModel | N
     found = {name.removeprefix("description_"): arrays[name] for name in _DESCRIPTION_ARRAYS}
     rivals = ReferenceRivals(*(found[f"rival_{name}"] for name in ReferenceRivals._fields))
     numbers = {name: float(found[name]) for name in ("typical", "scatter", "share")}
-    return DescriptionModel(found["center"], found["references"], rivals, **numbers)
+    # Files of older versions lack it: then `among` counts an image's own class as its rival too.
+    own = arrays.get(_OWN, np.full(len(rivals.nearest), -1, np.int32))
+    return DescriptionModel(found["center"], found["references"], rivals, **numbers, own=own)
 
 
 def _check_shapes(arrays: Mapping[str, np.ndarray], path: Path) -> None:

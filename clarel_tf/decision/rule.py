@@ -22,7 +22,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from clarel_tf.decision.descriptions import DescriptionModel, ReferenceRivals
+from clarel_tf.decision.descriptions import DescriptionModel, Offer, ReferenceRivals
 from clarel_tf.decision.discriminants import Discriminants, stored
 from clarel_tf.decision.selected import RuleSettings
 from clarel_tf.errors import ClarelError
@@ -156,13 +156,11 @@ class DecisionRule:
     def as_variables(self) -> "DecisionRule":
         """A copy with variables, for an exported graph."""
         discriminants = self.discriminants and self.discriminants.as_variables()
-        made = DecisionRule(
-            self._head, self._head_weight, discriminants, _as_variables(self.descriptions)
-        )
+        descriptions = self.descriptions and self.descriptions.as_variables()
+        made = DecisionRule(self._head, self._head_weight, discriminants, descriptions)
         if self.descriptions is not None:
-            # No new class asks the head, so what it says of the images is not stored.
-            looked_at = self.look_at(self.descriptions.references)._replace(by_head=None)
-            names = ("reference_images", "", "reference_scores")
+            looked_at = self.look_at(self.descriptions.references)
+            names = ("reference_images", "reference_head_terms", "reference_scores")
             made._references = Images(*map(stored, looked_at, names))
         return made
 
@@ -193,13 +191,16 @@ class DecisionRule:
         squares = tf.reduce_sum(tf.square(prototypes), axis=1)
         return Classes(prototypes, squares, seen, columns, excess, mixtures, halves)
 
-    def describe_new(self, means: Any, counts: Any, replaced: Any = None) -> Classes:
+    def describe_new(
+        self, means: Any, counts: Any, replaced: Any = None, offer: Offer | None = None
+    ) -> Classes:
         """The inputs of the rule for C classes of a request, see `descriptions.py`.
 
         Args:
           means: float32 [C, E], means of the embedded sentences of each class.
           counts: [C], number of these sentences.
           replaced: int32 [C], the stored class that each class takes the place of, if any does.
+          offer: the stored classes on offer; by default all.
         """
         means, model = tf.convert_to_tensor(means, tf.float32), self.descriptions
         if model is None:
@@ -207,9 +208,23 @@ class DecisionRule:
         counts = tf.cast(counts, tf.float32)
         specificity = model.specificity(means, counts)
         classes = self.describe(means, excess=specificity * model.scatter / counts)
-        references = self._references or self.look_at(model.references)
-        distances = self.distances(references, classes)
-        return classes._replace(offset=model.offsets(distances, specificity, replaced))
+        distances = self.distances(self._reference_images(), classes)
+        return classes._replace(offset=model.offsets(distances, specificity, replaced, offer))
+
+    def with_rivals(
+        self, rivals: ReferenceRivals, classes: Classes, columns: Any, alpha: Any
+    ) -> ReferenceRivals:
+        """`rivals` with C more stored classes on offer, whose numbers are `columns`, int32 [C]."""
+        assert self.descriptions is not None  # who asks for rivals describes classes
+        distances = self.distances(self._reference_images(), classes)
+        distances = rescaled(distances, classes.is_seen, alpha)
+        return rivals.among_more(distances, columns, self.descriptions.own)
+
+    def _reference_images(self) -> Images:
+        if self._references is not None:
+            return self._references
+        assert self.descriptions is not None
+        return self.look_at(self.descriptions.references)
 
     def move(self, classes: Classes, prototypes: Any) -> Classes:
         """Stored classes with other prototypes, float32 [C, E]; what their images say stays."""
@@ -243,17 +258,6 @@ class DecisionRule:
         # For a negative distance alpha would have the opposite effect.
         by_distance = classes.head_columns is None and classes.mixtures is None
         return distances if by_distance else tf.maximum(distances, EPSILON)
-
-
-def _as_variables(model: DescriptionModel | None) -> DescriptionModel | None:
-    if model is None:
-        return None
-    rivals = ReferenceRivals(*map(stored, model.rivals, model.rivals._fields))
-    return model._replace(
-        center=stored(model.center, "mean_prototype"),
-        references=None,  # the rule has them, with their scores
-        rivals=rivals,
-    )
 
 
 def rescaled(distances: Any, is_seen: Any, alpha: Any) -> Any:

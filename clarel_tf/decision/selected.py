@@ -118,6 +118,11 @@ class Selected(RuleSettings):
         return RuleSettings.of(self)
 
     @property
+    def lacks_validation(self) -> bool:
+        """True if there was no validation image to choose alpha, temperatures and threshold on."""
+        return math.isnan(self.none_of_these.accepted)
+
+    @property
     def temperatures(self) -> tuple[float, float]:
         """(temperature if the nearest class is a seen one, temperature if it is any other)."""
         unseen = self.temperature_unseen

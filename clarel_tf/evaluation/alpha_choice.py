@@ -3,6 +3,9 @@
 The alpha with the highest H depends on which classes happen to be validation classes, the more so
 the fewer they are. So H is maximised for many resampled sets of classes, and the mean of these
 alphas is taken. Only the turning points of the images are needed, and nothing is embedded again.
+
+Several alphas may be equally good: every alpha of a range, if it gives the same right answers. The
+smallest of them is the best one, and the interval holds them all.
 """
 
 from typing import NamedTuple
@@ -21,7 +24,7 @@ class AlphaChoice(NamedTuple):
 
     Attributes:
       alpha: the mean of the best alphas of all resamplings.
-      interval: [low, high], the middle 95 % of them.
+      interval: [low, high], the middle 95 % of all that were best; equally good ones included.
     """
 
     alpha: float
@@ -44,13 +47,15 @@ def choose_alpha(
     rng = np.random.default_rng(seed)
     unseen = _Side(unseen_images.turning_points(), unseen_images.unseen, unseen_labels, grid)
     seen = _Side(seen_images.turning_points(), seen_images.seen, seen_labels, grid)
-    best = np.empty(_RESAMPLINGS)
+    best, last_best = np.empty((2, _RESAMPLINGS))
     for row in range(_RESAMPLINGS):
         turned, _ = unseen.resampled(rng)
         lost, right = seen.resampled(rng)
         u, s = turned, right - lost
-        best[row] = grid[np.argmax(u * s / np.maximum(u + s, 1e-12))]
-    low, high = np.quantile(best, _INTERVAL)
+        h = u * s / np.maximum(u + s, 1e-12)
+        best[row] = grid[np.argmax(h)]
+        last_best[row] = grid[np.flatnonzero(h == h.max())[-1]]
+    low, high = np.quantile(best, _INTERVAL[0]), np.quantile(last_best, _INTERVAL[1])
     sides = seen_images, seen_labels, unseen_images, unseen_labels
     alpha = float(best.mean())
     if gzsl_scores(*sides, alpha).h < gzsl_scores(*sides, 0.0).h:

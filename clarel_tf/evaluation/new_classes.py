@@ -15,8 +15,8 @@ from clarel_tf.decision.blocks import on_blocks
 from clarel_tf.decision.descriptions import (
     MOST_REFERENCES,
     DescriptionModel,
+    ReferenceRivals,
     description_energies,
-    reference_rivals,
 )
 from clarel_tf.decision.embedded_splits import EmbeddedSplit
 from clarel_tf.decision.rule import Classes, rescaled
@@ -58,14 +58,16 @@ def description_model(
     own = queries.prototypes.rows(training.labels[np.sort(chosen)])
     blocks = [block for _, block in queries.distance_blocks(references)]
     distances = rescaled(np.concatenate(blocks), queries.is_seen.astype("f4"), np.float32(alpha))
+    rivals = ReferenceRivals.none(len(own)).among_more(distances, np.arange(len(distances.T)), own)
     energies = description_energies(queries.prototypes, queries.is_seen, scatter)
     return DescriptionModel(
         queries.prototypes.means()[queries.is_seen].mean(axis=0),
         references,
-        reference_rivals(distances, own),
+        ReferenceRivals(*(part.numpy() for part in rivals)),
         max(0.0, settings.typical_ratio * float(energies[queries.is_seen].mean())),
         scatter,
         settings.share,
+        own.astype(np.int32),
     )
 
 

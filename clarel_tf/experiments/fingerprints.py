@@ -5,6 +5,7 @@ from typing import Any
 
 from clarel_tf.config import Config
 from clarel_tf.data.split import Split
+from clarel_tf.errors import ClarelError
 from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.experiments.training_phase import MakeTowers, towers_fingerprint
 from clarel_tf.storage import files
@@ -24,7 +25,10 @@ def data_fingerprints(
         if is_gone and folder and folder.word_vectors_path.exists():
             fingerprints["word_vectors"] = folder.fingerprints()["word_vectors"]
         else:
-            fingerprints["word_vectors"] = files.file_fingerprint(config.word_vectors)
+            try:
+                fingerprints["word_vectors"] = files.file_fingerprint(config.word_vectors)
+            except ClarelError as error:
+                raise ClarelError(f"word_vectors: {error}") from error
     return fingerprints
 
 

@@ -26,7 +26,10 @@ def keep_vectors(path: Path, source: str, splits: Iterable[Split]) -> None:
         return
     captions = (caption for split in splits for caption in split.all_captions())
     words = build_vocabulary(captions, min_count=1)
-    found = load_word_vectors(source, words)
+    try:
+        found = load_word_vectors(source, words)
+    except ClarelError as error:
+        raise ClarelError(f"word_vectors: {error}") from error
     missing = set(found.missing)
     rows = [row for row, word in enumerate(words) if word not in missing]
     with checksums.written_aside(path) as temporary:

@@ -110,6 +110,7 @@ class RunFolder:
         if self._has_work() or self._needs_its_vectors(config):
             _refuse_changes(self.config_path, config)
         else:  # a run that failed before its first checkpoint has nothing to lose
+            self._tell_new_settings(config)
             ownership.delete_own(
                 self.path, _OWN_FILES, "run_dir", keep=(files.LOCK, ownership.MARK)
             )
@@ -118,6 +119,19 @@ class RunFolder:
         for folder in (self.path, self.validation, self.final):
             if folder.is_dir():
                 files.remove_partial_files(folder)
+
+    def _tell_new_settings(self, config: Config) -> None:
+        """Says so if a run with other settings began here and left nothing to continue."""
+        try:
+            begun = Config.from_dict(checksums.read_json(self.config_path, BEGIN_ANEW))
+        except ClarelError:  # there is none, or one that nobody needs
+            return
+        if changed := _changes(begun, config):
+            listed = ", ".join(f"{name}={before}" for name, before, _ in changed)
+            print(
+                f"A run in {self.path} ended before its first checkpoint. Nothing of it is used: "
+                f"this run begins anew, with the present settings (that one had {listed})."
+            )
 
     def _has_work(self) -> bool:
         return any(
@@ -214,17 +228,25 @@ def _refuse_changes(config_path: Path, config: Config) -> None:
     if not config_path.exists():
         raise ClarelError(f"{config_path} is missing, but there is a run beside it; {BEGIN_ANEW}")
     old = Config.from_dict(checksums.read_json(config_path, BEGIN_ANEW))
+    for name, before, now in _changes(old, config):
+        if name == "word_vectors" and before and now:
+            continue  # a file may move; what counts is its fingerprint
+        raise ClarelError(
+            f"{config_path} was made with {name}={before}, now it is {now}; "
+            "name a new --run_dir, or --restart to move the old run aside"
+        )
+
+
+def _changes(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
+    """(name, old value, new value) of each setting that differs."""
+    found = []
     for section, field in settings():
         before, now = (
-            getattr(getattr(c, section) if section else c, field.name) for c in (old, config)
+            getattr(getattr(one, section) if section else one, field.name) for one in (old, new)
         )
-        if field.name == "word_vectors" and before and now:
-            continue  # a file may move; what counts is its fingerprint
         if before != now:
-            raise ClarelError(
-                f"{config_path} was made with {field.name}={before}, now it is {now}; "
-                "name a new --run_dir, or --restart to move the old run aside"
-            )
+            found.append((field.name, before, now))
+    return found
 
 
 def holds_older_runs(folder: Path, own: re.Pattern[str]) -> bool:

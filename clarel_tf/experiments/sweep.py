@@ -30,7 +30,7 @@ def parse_grid(items: Sequence[str]) -> dict[str, list[Any]]:
         name, _, values = item.partition("=")
         name = "lambda_" if name == "lambda" else name
         if not values or name in grid:
-            raise ClarelError(f"grid {item!r}: expected NAME=VALUE,VALUE,... and each name once")
+            raise ClarelError(f"--grid={item}: expected NAME=VALUE,VALUE,... and each name once")
         grid[name] = [_as_value(value) for value in values.split(",")]
     if not grid:
         raise ClarelError("the grid is empty: give at least one --grid=NAME=VALUE,VALUE,...")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from clarel_tf.evaluation.measures import Measures
 from clarel_tf.evaluation.records import AlphaPoint, Results, Scores, Selection, ValidationScores
 from clarel_tf.evaluation.trust_records import StrangerMeasures
+from clarel_tf.reporting.alpha_certainty import alpha_certainty
 
 
 def results_table(results: Results) -> str:
@@ -75,14 +76,14 @@ def _scores_table(
     for name, gzsl in rows.items():
         lines.append(f"{name:28}{_columns((gzsl.u, gzsl.s, gzsl.h))}")
     notes = not_measured(scores, selected.alpha_curve, splits)
-    return "\n".join([*lines, "", *_interval_line(selected), zsl, *([""] if notes else []), *notes])
+    return "\n".join(
+        [*lines, "", *_certainty_line(selected), zsl, *([""] if notes else []), *notes]
+    )
 
 
-def _interval_line(selected: Results | Selection) -> list[str]:
-    if not selected.alpha_interval:  # of a run of an older version
-        return []
-    low, high = selected.alpha_interval
-    return [f"alpha: 95 % interval {low:.4g} to {high:.4g}, from resampled validation classes"]
+def _certainty_line(selected: Results | Selection) -> list[str]:
+    told = alpha_certainty(selected.alpha_curve, selected.alpha_interval)
+    return [told] if told else []
 
 
 def evaluation_table(results: Results, measures: Measures) -> str:
@@ -112,7 +113,7 @@ def evaluation_table(results: Results, measures: Measures) -> str:
     precision = measures.ap_at_50
     lines += [
         "",
-        *_interval_line(results),
+        *_certainty_line(results),
         f"AP@50: unseen classes {number(precision.unseen)}, all classes {number(precision.all)}",
         "",
         *_calibration_lines(measures),

@@ -8,6 +8,7 @@ from pathlib import Path
 from clarel_tf.evaluation.measures import Measures
 from clarel_tf.evaluation.records import Results
 from clarel_tf.reporting import figures, published
+from clarel_tf.reporting.alpha_certainty import alpha_certainty
 from clarel_tf.reporting.html_page import card, figure_card, grid, page, table
 from clarel_tf.reporting.results_table import not_measured, number, stranger_rows, whose
 from clarel_tf.storage import files
@@ -32,8 +33,10 @@ def report_page(results: Results, measures: Measures, run_dir: Path) -> str:
         drawn = figures.alpha_figure(results.alpha_curve, *_on_validation(results))
         note = (
             "On validation data; the dot is the chosen alpha. "
-            f"For the test it is {results.alpha:.3g}{_interval(results)}."
+            f"For the test it is {results.alpha:.3g}."
         )
+        if told := alpha_certainty(results.alpha_curve, results.alpha_interval):
+            note += f" {told[0].upper()}{told[1:]}."
         alpha_curve = [figure_card("Balance of seen and unseen classes", drawn, note)]
     if curve.u:
         drawn = figures.seen_unseen_figure(curve.u, curve.s, marks)
@@ -69,13 +72,6 @@ def _on_validation(results: Results) -> tuple[float, list[float] | None]:
     if not results.alpha_interval or not results.alpha:
         return alpha, None
     return alpha, [end * alpha / results.alpha for end in results.alpha_interval]
-
-
-def _interval(results: Results) -> str:
-    if not results.alpha_interval:  # of a run of an older version
-        return ""
-    low, high = results.alpha_interval
-    return f" (95 % interval by resampled validation classes: {low:.3g} to {high:.3g})"
 
 
 def _training_card(run_dir: Path) -> list[str]:

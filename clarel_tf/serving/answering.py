@@ -10,6 +10,9 @@ from clarel_tf.serving.nearest import Nearest
 
 Answer = dict[str, tf.Tensor]
 
+# The output of an export of a run without validation images; other exports do not have it.
+UNCALIBRATED = "uncalibrated"
+
 
 class Answering:
     """Answers by what was selected for a run.
@@ -47,7 +50,8 @@ class Answering:
 
         Returns:
           class_name, distance, probability: [B, k], nearest first, k at most N; accepted: bool
-          [B], true if the image is not stranger than the threshold.
+          [B], true if the image is not stranger than the threshold. Without validation images
+          there is no threshold, and uncalibrated, bool [B], says so.
         """
         distances = tf.debugging.check_numerics(
             found.distances, "a distance is not a finite number: features or alpha are too large"
@@ -57,7 +61,10 @@ class Answering:
         stored = self._selected.none_of_these.distance
         limit = stored if threshold is None else threshold[:, tf.newaxis]
         distances = distances[:, :k]
-        return {
+        missing = {}
+        if self._selected.lacks_validation:
+            missing = {UNCALIBRATED: tf.ones([tf.shape(distances)[0]], tf.bool)}
+        return missing | {
             "class_name": tf.gather(class_names, found.rows[:, :k]),
             "distance": distances,
             "probability": self.probability(found, distances, is_seen),

@@ -38,6 +38,7 @@ _OUTPUTS = {
     "probability": ("f", 2),
     "accepted": ("b", 1),
     "strangeness": ("f", 1),
+    "uncalibrated": ("b", 1),
     "caption": ("O", 2),
     "image_id": ("O", 2),
     "export_id": ("O", 1),

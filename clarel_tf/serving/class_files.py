@@ -1,4 +1,4 @@
-"""Reads new classes and their sentences from a JSON or CSV file; errors name file and line.
+"""New classes and their sentences, from flags or from a JSON or CSV file; errors name the place.
 
     {"cardinal": ["a red bird", "a bird with a crest"], "jay": ["a blue bird"]}
 
@@ -8,15 +8,51 @@ or a row for each sentence, with the header `class,sentence`.
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from clarel_tf.data.schema import alike
 from clarel_tf.errors import ClarelError
+from clarel_tf.serving.options import refuse_alike
 from clarel_tf.serving.parts import MAX_REQUEST_BYTES
 from clarel_tf.storage import files
 
 _COLUMNS = ["class", "sentence"]
 _FORM = '{"class": ["sentence", ...], ...}'
+
+
+def parse_new_classes(items: Sequence[str]) -> dict[str, list[str]]:
+    """`["cardinal: a red bird; a small red bird"]` -> {"cardinal": [two sentences]}."""
+    classes: dict[str, list[str]] = {}
+    for item in items:
+        name, _, text = item.partition(":")
+        sentences = [sentence.strip() for sentence in text.split(";") if sentence.strip()]
+        if not name.strip() or not sentences:
+            raise ClarelError(f"--new_class={item!r}: expected 'name: sentence; sentence; ...'")
+        classes.setdefault(name.strip(), []).extend(sentences)
+    refuse_alike(list(classes), "--new_class: ")
+    return classes
+
+
+def new_classes_of(items: Sequence[str], path: str | None) -> dict[str, list[str]]:
+    """The new classes of --new_class and of the file of --new_classes, those of the file first.
+
+    A class in both is an error: whether its sentences belong together, only the user knows.
+    """
+    of_flag, of_file = parse_new_classes(items), {}
+    if path:
+        try:
+            of_file = read_new_classes(path)
+        except ClarelError as error:
+            raise ClarelError(f"--new_classes: {error}") from error
+    names = [*of_file, *of_flag]
+    for first, second in alike(names):
+        spelled = "" if names[first] == names[second] else f" (there {names[first]!r})"
+        raise ClarelError(
+            f"the new class {names[second]!r} is in --new_class and in --new_classes={path}"
+            f"{spelled}; put all of its sentences into one of them, or rename one"
+        )
+    return of_file | of_flag
 
 
 def read_new_classes(path: str) -> dict[str, list[str]]:
@@ -27,12 +63,15 @@ def read_new_classes(path: str) -> dict[str, list[str]]:
         raise ClarelError(f"{path} must be a .json or .csv file; JSON looks like {_FORM}")
     classes: dict[str, list[str]] = {}
     for line, name, sentence in kinds[kind](_text_of(path), path):
-        for what, text in (("class", name), ("sentence", sentence)):
-            if not text.strip():
-                raise ClarelError(
-                    f"{path}, line {line}: a {what} is empty; fill it in or remove it"
-                )
+        if not name.strip():
+            raise ClarelError(f"{path}, line {line}: the name of a class is empty; fill it in")
+        if not sentence.strip():
+            raise ClarelError(
+                f"{path}, line {line}: a sentence of the class {name.strip()!r} is empty; fill it "
+                "in or remove it"
+            )
         classes.setdefault(name.strip(), []).append(sentence.strip())
+    refuse_alike(list(classes), f"{path}: ")
     if not classes:
         raise ClarelError(f"{path} has no new class; it looks like {_FORM}, or a row a sentence")
     return classes
@@ -107,7 +146,12 @@ def _json_rows(text: str, path: str) -> Iterator[tuple[int, str, str]]:
         start = min(found, default=start)
         line = text.count("\n", 0, start) + 1
         is_list = isinstance(sentences, list) and not isinstance(sentences, _Pairs)
-        if not is_list or not sentences or not all(isinstance(s, str) for s in sentences):
+        if sentences == []:
+            raise ClarelError(
+                f"{path}, line {line}: the class {name!r} has no sentence; describe it in at least "
+                "one, or remove it"
+            )
+        if not is_list or not all(isinstance(s, str) for s in sentences):
             raise ClarelError(
                 f"{path}, line {line}: {name!r} must have a list of sentences, like {_FORM}"
             )

@@ -95,7 +95,8 @@ class ServingClient:
         With M new classes also, in their order, `new_class_name`, `new_class_rank`,
         `new_class_distance`, `new_class_probability` and `new_class_known_words`, [N, M]: where
         each of them stands, however small k is, and the share of its words that the model knows.
-        There is a warning if that share is below 0.8.
+        There is a warning if that share is below 0.8. There is one, and `uncalibrated`, [N], if the
+        run had no validation images.
 
         Args:
           image_features: [N, D].
@@ -135,6 +136,8 @@ class ServingClient:
             return _with(("class_name", "distance", "probability", "accepted"), answer)
         _with(("class_name", "distance", "probability", "accepted"), answer)
         answer = options.fitted(answer)
+        if "uncalibrated" in answer:
+            warnings.warn(options.without_validation(), stacklevel=2)
         for text in warnings_of(answer).values():
             warnings.warn(text, stacklevel=2)
         return answer

@@ -82,7 +82,7 @@ def classifier_endpoints(
 ) -> dict[str, Endpoint]:
     """The signatures of the classifier; the arguments are those of `export_run`."""
     settings = selected.rule
-    stored = classes or _embedded_classes(model, splits, class_names, selected)
+    stored = classes or embedded_classes(model, splits, class_names, selected)
     rule = DecisionRule.of_run(
         settings, model.image_classifier, stored.discriminants, stored.is_seen
     )
@@ -135,7 +135,7 @@ def classifier_endpoints(
     return endpoints
 
 
-def _embedded_classes(
+def embedded_classes(
     model: Embedder, splits: dict[str, Split], class_names: Sequence[str], selected: Selected
 ) -> ClassStore:
     """What an evaluation of `model` would keep of the classes."""

@@ -16,14 +16,16 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from clarel_tf.data.split import Split
 from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.decision.selected import Selected
-from clarel_tf.errors import ClarelError
+from clarel_tf.errors import ClarelError, printable
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.serving.endpoints import (
     Endpoint,
     classifier_endpoints,
+    embedded_classes,
     image_endpoints,
     text_endpoints,
 )
+from clarel_tf.serving.origin import Origin, changed_run, origin_of
 from clarel_tf.serving.page import models_config, serving_page
 from clarel_tf.serving.signatures import Answer
 from clarel_tf.serving.versions import (
@@ -31,6 +33,7 @@ from clarel_tf.serving.versions import (
     check_model_folders,
     checksums_path,
     is_older_export,
+    newest_version,
     next_version,
     publish,
     put_aside_incomplete,
@@ -56,6 +59,7 @@ def export_run(
     base_path: str = "/models",
     classes: ClassStore | None = None,
     about: str = "",
+    origin: Origin | None = None,
 ) -> int:
     """Writes the three models as one new version, complete or not at all, and says which.
 
@@ -70,6 +74,7 @@ def export_run(
       base_path: where the server will see `export_dir`.
       classes: what the run's evaluation kept; without it all captions are embedded again.
       about: what `SERVING.md` says of the model.
+      origin: the run; if the present version is of another one, a line on stderr says so.
 
     Example:
 
@@ -90,6 +95,9 @@ def export_run(
         check_model_folders(export_dir)
         checksums.is_noted(export_dir / "models.config")  # or damage would show after the work
         version = next_version(export_dir)
+        classes = classes or embedded_classes(model, splits, class_names, selected)
+        origin = origin and origin.with_classes(classes.names)
+        changed = _changed_run(export_dir, origin, version)
         with _staging(export_dir) as staging:
             export_id = secrets.token_hex(8)
             endpoints = {
@@ -103,13 +111,27 @@ def export_run(
                 uses_text = name != "image_embedder"
                 write_saved_model(staging / name, endpoints[name], model if uses_text else None)
                 _write_warm_up(staging / name, name, model)
+                if origin and name == "prototype_classifier":
+                    origin.write(staging)
                 checksums.write_tree(staging / name, checksums_path(staging / name))
             put_aside_incomplete(export_dir)
             publish(staging, export_dir, version)
         _write_unless_changed(export_dir / "models.config", models_config(MODELS, base_path))
-        page = serving_page(model, version, k, gallery_split, about)
+        told = [f"Version {version} is of {origin}."] if origin else []
+        page = serving_page(model, version, k, gallery_split, " ".join([*told, about]).strip())
         _write_unless_changed(export_dir / "SERVING.md", page)
+    if changed:
+        print(printable(changed), file=sys.stderr)
     return version
+
+
+def _changed_run(export_dir: Path, origin: Origin | None, version: int) -> str:
+    """What to say if the version that is served now is of another run; empty if it is not."""
+    try:
+        before = newest_version(export_dir, "prototype_classifier")
+    except ClarelError:  # there is none
+        return ""
+    return changed_run(origin_of(export_dir, before), before, origin, version) if origin else ""
 
 
 def _write_unless_changed(path: Path, text: str) -> None:

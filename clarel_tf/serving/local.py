@@ -1,4 +1,4 @@
-"""`LocalTransport` and the parts of `classify_main.py`: images, new classes, rows of answers."""
+"""`LocalTransport` and the parts of `classify_main.py`: images and rows of answers."""
 
 import threading
 import zipfile
@@ -12,18 +12,6 @@ from clarel_tf.errors import ClarelError
 from clarel_tf.serving.versions import load_version, newest_version
 from clarel_tf.storage import files
 from clarel_tf.storage.array_files import checked_features, read_npz
-
-
-def parse_new_classes(items: Sequence[str]) -> dict[str, list[str]]:
-    """`["cardinal: a red bird; a small red bird"]` -> {"cardinal": [two sentences]}."""
-    classes: dict[str, list[str]] = {}
-    for item in items:
-        name, _, text = item.partition(":")
-        sentences = [sentence.strip() for sentence in text.split(";") if sentence.strip()]
-        if not name.strip() or not sentences:
-            raise ClarelError(f"--new_class={item!r}: expected 'name: sentence; sentence; ...'")
-        classes.setdefault(name.strip(), []).extend(sentences)
-    return classes
 
 
 def read_image_features(path: str) -> tuple[list[str], np.ndarray]:
@@ -47,6 +35,11 @@ def read_image_features(path: str) -> tuple[list[str], np.ndarray]:
         )
     count = len(arrays["features"]) if arrays["features"].ndim else 0
     ids = [str(name) for name in arrays.get("image_ids", np.arange(1, count + 1)).ravel()]
+    if len(ids) != count and count:
+        raise ClarelError(
+            f"{path}: image_ids has {len(ids)} names, but features has {count} rows; save a name "
+            "for each row, in the same order, or leave image_ids out"
+        )
     return ids, checked_features(arrays["features"], len(ids), path)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from clarel_tf.data.schema import alike
 from clarel_tf.errors import ClarelError
 from clarel_tf.serving.calls import ServingError
 from clarel_tf.serving.new_class_answers import NEW_CLASS_OUTPUTS
@@ -57,6 +58,7 @@ class Options:
             if not texts:
                 raise ClarelError(f"the new class {name!r} has no sentence")
             described += [(name, text) for text in texts]
+        refuse_alike(list(dict.fromkeys(name for name, _ in described)))
         options = cls(
             None if alpha is None else checked_alpha(alpha),
             None if k is None else checked_k(k),
@@ -88,6 +90,14 @@ class Options:
         """True if older exports can answer too, though with less."""
         others = self.among or self.replaces or self.extends or self.threshold is not None
         return bool(self.sentences) and self.alpha is None and self.k is None and not others
+
+    def without_validation(self) -> str:
+        """What an answer of a run without validation images cannot say, in one sentence."""
+        lacking = [] if self.alpha is not None else ["alpha is 0"]
+        lacking.append("probabilities are not calibrated")
+        if self.threshold is None:
+            lacking.append("every image is accepted, because there is no threshold")
+        return f"the run had no validation images: {', '.join(lacking)}"
 
     def request(self, features: np.ndarray) -> tuple[str, Inputs]:
         """The signature and its inputs for images, float32 [N, D]."""
@@ -130,6 +140,19 @@ class Options:
         return outputs | new | {"new_class_rank": new["new_class_rank"].astype(np.int64)}
 
 
+def refuse_alike(names: Sequence[str], where: str = "") -> None:
+    """Raises ClarelError for two new classes whose names differ only in case or spaces.
+
+    Args:
+      where: the names are from, for the message.
+    """
+    for first, second in alike(names):
+        raise ClarelError(
+            f"{where}the new classes {names[first]!r} and {names[second]!r} differ only in case or "
+            "spaces; give all sentences of one class the same name, or rename one of them"
+        )
+
+
 def checked_alpha(alpha: Any, name: str = "alpha") -> float:
     """`alpha`, if it can rescale distances; the message calls it `name`."""
     is_number = isinstance(alpha, (int, float, np.number)) and not isinstance(alpha, bool)
@@ -141,11 +164,11 @@ def checked_alpha(alpha: Any, name: str = "alpha") -> float:
     return float(alpha)
 
 
-def checked_threshold(threshold: Any) -> float:
-    """`threshold`, if a strangeness can be compared with it."""
+def checked_threshold(threshold: Any, name: str = "threshold") -> float:
+    """`threshold`, if a strangeness can be compared with it; the message calls it `name`."""
     is_number = isinstance(threshold, (int, float, np.number)) and not isinstance(threshold, bool)
     if not is_number or not math.isfinite(np.float32(threshold)):
-        raise ClarelError(f"threshold must be a finite number, not {threshold!r}")
+        raise ClarelError(f"{name} must be a finite number, not {threshold!r}")
     return float(threshold)
 
 

@@ -64,7 +64,8 @@ the models of a new version one after the other, and embeddings of different exp
 compared: compare the ids before you compare embeddings.
 
 An answer is class_name, distance and probability [B, {k}], nearest first, and accepted [B].
-`accepted` is false if even the nearest class is beyond the rejection threshold. In
+`accepted` is false if even the nearest class is beyond the rejection threshold. An answer with
+`uncalibrated` is of a run without validation images: every image is accepted. In
 `classify_with_new_classes` each sentence describes the class at the same position in
 `class_names`. New classes compete with the stored ones and need no training. A mean of few
 sentences lies farther from every image than a mean of many; its distance is corrected for that.

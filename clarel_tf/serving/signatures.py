@@ -15,6 +15,7 @@ from clarel_tf.serving.answering import Answer, Answering
 from clarel_tf.serving.described import Described, describe
 from clarel_tf.serving.embeddings import embed_images, with_finite_length
 from clarel_tf.serving.nearest import Nearest, add_candidates, nearest_in_blocks, no_candidates
+from clarel_tf.serving.offers import Offers
 from clarel_tf.serving.refusals import refuse_unless
 from clarel_tf.serving.stored_names import Relations, StoredNames
 
@@ -61,6 +62,9 @@ class PrototypeClassifier:
         self._class_names = self._names.names
         self._counts = tf.Variable(counts[order].astype(np.float32), trainable=False)
         self._columns = tf.Variable(order.astype(np.int32), trainable=False)
+        self._offers = Offers(
+            *(self._rule, self._names, self._classes, self._columns, selected.alpha, block)
+        )
         # One graph for all signatures that read sentences: tracing a text tower takes time.
         texts = tf.TensorSpec([None], tf.string)
         self._described = tf.function(
@@ -142,10 +146,11 @@ class PrototypeClassifier:
         relations = self._names.relations(new.names, replaces, extends)
         distances = tf.cond(
             tf.size(new.names) > 0,
-            lambda: self._distances_to(new, relations, images, alpha),
+            lambda: self._distances_to(new, relations, images, alpha, among),
             lambda: tf.zeros([count, 0]),
         )
-        found = self._among_stored(images, alpha, k, self._offered(among, relations), distances)
+        offered = self._names.offered(among, relations)
+        found = self._among_stored(images, alpha, k, offered, distances)
         before = found.before
         found = self._add(found, distances, tf.size(self._class_names), k)
         names = tf.concat([self._class_names, new.names], axis=0)
@@ -166,13 +171,19 @@ class PrototypeClassifier:
         }
 
     def _distances_to(
-        self, new: Described, relations: Relations, images: Images, alpha: tf.Tensor
+        self,
+        new: Described,
+        relations: Relations,
+        images: Images,
+        alpha: tf.Tensor,
+        among: tf.Tensor,
     ) -> tf.Tensor:
         """d_alpha of B images to N classes of the request, float32 [B, N]."""
         is_replaced = relations.replaced >= 0
         columns = tf.gather(self._columns, tf.maximum(relations.replaced, 0))
         replaced = tf.where(is_replaced, columns, -1)
-        described = self._rule.describe_new(new.means, new.counts, replaced)
+        offer = self._offers.of_request(among, relations)
+        described = self._rule.describe_new(new.means, new.counts, replaced, offer)
         distances = self._rule.distances(images, described)
         # An extended class is the stored class with another prototype.
         rows = tf.maximum(relations.extended, 0)
@@ -186,19 +197,6 @@ class PrototypeClassifier:
         )
         distances = tf.where(relations.extended >= 0, extended, distances)
         return tf.debugging.check_numerics(distances, "a distance is not a finite number")
-
-    def _offered(self, among: tf.Tensor, relations: Relations) -> tf.Tensor:
-        """The rows of the stored classes on offer, in their order, int32 [n]."""
-        count = self._class_names.shape[0]
-        rows = self._names.rows(among, "among")
-        gone = tf.concat([relations.replaced, relations.extended], axis=0)
-        gone = tf.boolean_mask(gone, gone >= 0)
-        is_gone, is_among = (
-            tf.math.unsorted_segment_sum(tf.ones_like(some), some, count) > 0
-            for some in (gone, rows)
-        )
-        is_offered = (is_among | tf.equal(tf.size(among), 0)) & ~is_gone
-        return tf.cast(tf.where(is_offered)[:, 0], tf.int32)
 
     def embed_prototypes(self, sentences: tf.Tensor, class_names: tf.Tensor) -> Answer:
         """The prototypes of the classes that S sentences describe, in the order of first mention.

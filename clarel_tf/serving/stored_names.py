@@ -46,6 +46,7 @@ class StoredNames:
         """The relations of the request's classes, whose names are string [N].
 
         A class with the name of a stored one must be in `replaces` or in `extends`, string [M].
+        No two of them may differ only in case or spaces.
         """
         replaced, extended = (
             self._declared(names, option, which)
@@ -72,7 +73,19 @@ class StoredNames:
                 ],
             )
         )
-        similar = _rows_of(_as_plain(names), self._plain)
+        plain = _as_plain(names)
+        checks.append(
+            _refuse_any(
+                names,
+                _rows_of(plain, plain) < tf.range(tf.size(plain)),
+                [
+                    "the new class ",
+                    " has the name of another new class except for case or spaces; spell both "
+                    "alike if they are one class, or rename one",
+                ],
+            )
+        )
+        similar = _rows_of(plain, self._plain)
         checks.append(
             _refuse_any(
                 names,
@@ -86,6 +99,21 @@ class StoredNames:
         )
         with tf.control_dependencies(checks):
             return Relations(tf.identity(replaced), tf.identity(extended))
+
+    def offered(self, among: tf.Tensor, relations: Relations) -> tf.Tensor:
+        """The rows of the stored classes on offer as they are, in their order, int32 [n]."""
+        gone = self._marked(tf.concat(relations, axis=0))
+        is_among = self._marked(self.rows(among, "among")) | tf.equal(tf.size(among), 0)
+        return _rows_where(is_among & ~gone)
+
+    def named(self, among: tf.Tensor, relations: Relations) -> tf.Tensor:
+        """The rows of the stored classes that a request names in any way, int32 [n]."""
+        return _rows_where(self._marked(tf.concat([self.rows(among, "among"), *relations], axis=0)))
+
+    def _marked(self, rows: tf.Tensor) -> tf.Tensor:
+        """Whether each stored class is among `rows`, int32 [M], where -1 is none; bool [C]."""
+        rows = tf.boolean_mask(rows, rows >= 0)
+        return tf.math.unsorted_segment_sum(tf.ones_like(rows), rows, self._count) > 0
 
     def _declared(self, names: tf.Tensor, declared: tf.Tensor, option: str) -> tf.Tensor:
         """The stored row of each class in `declared`, -1 for the others, int32 [N]."""
@@ -121,6 +149,10 @@ class StoredNames:
         pattern = tf.strings.join(["(?s).*\\Q", searched, "\\E.*"])
         holds = tf.cast(tf.strings.regex_full_match(self._plain, pattern), tf.float32)
         return tf.math.top_k(1000.0 * holds - edits, min(_NEAR, self._count)).indices
+
+
+def _rows_where(chosen: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.where(chosen)[:, 0], tf.int32)
 
 
 def _refuse_any(

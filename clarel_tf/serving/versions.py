@@ -51,7 +51,10 @@ def newest_version(export_dir: Path, model: str) -> int:
         if (export_dir / other).is_dir():
             shared &= versions_of(export_dir, other)
     if not shared:
-        raise ClarelError(f"{export_dir} holds no export (no version of {model})")
+        what = (
+            f"holds no export (no version of {model})" if export_dir.exists() else "does not exist"
+        )
+        raise ClarelError(f"{export_dir} {what}; name the folder that export_main.py wrote")
     return max(shared)
 
 

@@ -222,3 +222,33 @@ def test_a_second_program_in_the_same_folder_says_so_and_stops(finished, tmp_pat
             assert done.returncode == 1
             assert f"error: another process is working in {folder}\n" in done.stderr
             assert "Traceback" not in done.stderr
+
+
+def test_nothing_of_a_run_killed_before_its_first_checkpoint_is_in_the_next(tmp_path):
+    common = [*SMALL_MODEL, "--batch_size=16", "--captions=2", "--log_every=2"]
+    data, run_dir, log = tmp_path / "data", tmp_path / "run", tmp_path / "log.txt"
+    flags = [*common, f"--data_dir={data}", f"--run_dir={run_dir}"]
+    long = ["--steps=5000", "--warmup_steps=2", "--checkpoint_every=5000", "--min_word_count=9"]
+    process = start("train_main.py", log, *flags, *long)
+    history = run_dir / "validation" / "history.csv"
+    wait_for(process, lambda: history.exists() and history.stat().st_size > 200, 0.05)
+    process.kill()
+    process.wait()
+    assert process.returncode == -signal.SIGKILL
+    assert not list(run_dir.rglob("step_*.npz"))
+    other = ["--steps=6", "--warmup_steps=1", "--seed=3"]
+    done = run_program("train_main.py", *flags, *other)
+    assert done.returncode == 0, done.stderr
+    assert "ended before its first checkpoint. Nothing of it is used" in done.stdout
+    assert "steps=5000" in done.stdout and "min_word_count=9" in done.stdout
+    fresh = tmp_path / "fresh"
+    done = run_program("train_main.py", *flags[:-1], f"--run_dir={fresh}", *other)
+    assert done.returncode == 0, done.stderr
+    for name in ("config.json", "vocabulary.txt", "validation/vocabulary.txt", "results.json"):
+        assert (run_dir / name).read_bytes() == (fresh / name).read_bytes(), name
+    for name in ("history.csv", "validation/history.csv"):
+        steps = [
+            [line.split(",")[0] for line in (folder / name).read_text().splitlines()]
+            for folder in (run_dir, fresh)
+        ]
+        assert steps[0] == steps[1]

@@ -53,9 +53,14 @@ def test_a_run_finds_its_data_and_offers_the_class_without_images(place, tmp_pat
     shown = call("evaluate_main.py", f"--run_dir={place / 'run'}", cwd=tmp_path)
     assert "s: not measured, no test image is of a seen class." in shown
     assert read_json(place / "run" / "data.json")["data_dir"] == str(place / "data")
-    call("export_main.py", f"--run_dir={place / 'run'}", "--export_dir=export", cwd=tmp_path)
+    export = ["export_main.py", f"--run_dir={place / 'run'}"]
+    told = call(*export, "--export_dir=export", cwd=tmp_path)
+    assert "The run had no validation images: alpha is 0, probabilities are not calibrated" in told
     flags = ["--export_dir=export", "--dataset=pairs", "--config=birds", "--image_ids=red_0,red_3"]
-    answer = call("classify_main.py", *flags, f"--data_dir={place / 'data'}", cwd=tmp_path)
+    flags.append(f"--data_dir={place / 'data'}")
+    done = call_program("classify_main.py", *flags, cwd=tmp_path)
+    answer = done.stdout
+    assert done.stderr.count("\n") == 1 and "every image is accepted, because there" in done.stderr
     assert answer.count("yellow bird") == 2 and answer.count("red bird") == 2
     flags = [f"--run_dir={place / 'run'}", "--export_dir=other", "--gallery_split=test_seen"]
     done = call_program("export_main.py", *flags, cwd=tmp_path)

@@ -1,5 +1,6 @@
 """Finding builders, reading splits, and what is wrong with them, on builders made for the test."""
 
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -90,7 +91,7 @@ def test_unknown_dataset(name):
 
 
 def test_unknown_config():
-    with pytest.raises(ClarelError, match="dataset 'demo' has no config 'large'; it has: none"):
+    with pytest.raises(ClarelError, match=r"has no config 'large' \(--config\); it has: none"):
         get_builder("demo", "large")
 
 
@@ -98,3 +99,17 @@ def test_class_names_that_look_like_one():
     assert checked_class_names(["wren", "crow"], "names") == ["wren", "crow"]
     with pytest.raises(ClarelError, match="classes 1 and 3 are called 'Red wren' and 'red  wren'"):
         checked_class_names(["Red wren", "crow", "red  wren"], "names")
+
+
+def test_a_dataset_that_is_not_built_yet_is_no_warning_and_a_damaged_one_is(tmp_path, caplog):
+    builder = get_builder("pairs", "birds", str(tmp_path))
+    absl = logging.getLogger("absl")
+    absl.addHandler(caplog.handler)
+    try:
+        assert not builder.is_prepared()
+        assert not caplog.records
+        Path(builder.data_path).mkdir(parents=True)  # as if dataset_info.json were lost
+        assert not builder.is_prepared()
+    finally:
+        absl.removeHandler(caplog.handler)
+    assert "has no dataset_info.json" in caplog.text

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from clarel_tf.decision.descriptions import (
     DescriptionModel,
+    Offer,
     ReferenceRivals,
     description_energies,
-    reference_rivals,
 )
 from clarel_tf.decision.prototypes import Prototypes
 from clarel_tf.decision.rule import DecisionRule
@@ -24,6 +24,7 @@ def model_of(references, rivals, center=(0.0, 0.0), typical=4.0, scatter=2.0, sh
         typical,
         scatter,
         share,
+        np.full(len(nearest), -1, np.int32),
     )
 
 
@@ -40,9 +41,32 @@ def test_specificity_by_hand():
 
 def test_rivals_leave_out_the_own_class():
     distances = np.array([[1.0, 3.0, 2.0], [5.0, 4.0, 6.0]], np.float32)
-    found = reference_rivals(distances, np.array([0, 1]))
-    assert found.nearest.tolist() == [2.0, 5.0] and found.second.tolist() == [3.0, 6.0]
-    assert found.columns.tolist() == [2, 0]
+    found = ReferenceRivals.none(2).among_more(distances, np.arange(3), np.array([0, 1]))
+    assert found.nearest.numpy().tolist() == [2.0, 5.0]
+    assert found.second.numpy().tolist() == [3.0, 6.0]
+    assert found.columns.numpy().tolist() == [2, 0]
+
+
+@given(st.integers(0, 10_000))
+def test_rivals_that_are_added_in_parts_equal_a_loop_over_the_classes(seed):
+    rng = np.random.default_rng(seed)
+    images, classes = int(rng.integers(1, 9)), int(rng.integers(0, 8))
+    distances = rng.uniform(0, 2, (images, classes)).astype(np.float32)
+    numbers = rng.permutation(20)[:classes]  # the others are not on offer
+    own = rng.integers(0, 20, images)
+    found, cut = ReferenceRivals.none(images), int(rng.integers(0, classes + 1))
+    for part in (slice(0, cut), slice(cut, classes)):
+        found = found.among_more(distances[:, part], numbers[part], own)
+    for row in range(images):
+        others = sorted(
+            (float(distances[row, column]), int(number))
+            for column, number in enumerate(numbers)
+            if number != own[row]
+        )
+        others += [(np.inf, -1), (np.inf, -1)]
+        assert float(found.nearest[row]) == others[0][0]
+        assert float(found.second[row]) == others[1][0]
+        assert int(found.columns[row]) == others[0][1]
 
 
 def test_energies_are_without_the_noise_of_the_means():
@@ -80,6 +104,31 @@ def test_offsets_equal_a_sorted_loop_and_bound_what_is_taken(seed, share, replac
         assert taken <= max(1.0, v[column] ** 2 * share * images + 0.5)
 
 
+def test_reference_images_without_a_rival_do_not_count():
+    # Of four images two have a rival, at distance 1. The class is at 0.5 and 0.8 from these.
+    model = model_of(np.zeros((4, 2)), [np.inf, 1.0, np.inf, 1.0], share=0.1)
+    distances = np.array([[0.0], [0.5], [0.0], [0.8]], np.float32)
+    assert model.offsets(distances, np.ones(1, "f4")).numpy() == pytest.approx([0.5])
+    nobody = model.rivals._replace(nearest=np.full(4, np.inf, "f4"))
+    assert model.offsets(
+        distances, np.ones(1, "f4"), offer=Offer(nobody, 0.0)
+    ).numpy().tolist() == [0.0]
+
+
+def test_a_class_that_says_enough_may_take_more_where_few_are_on_offer():
+    # Gains of 0 to 99: with share 0.02 one of v = 1 takes 2 of 100 images, so 1.5 places down.
+    model = model_of(np.zeros((100, 2)), np.arange(100.0), share=0.02)
+    distances = np.zeros((100, 2), np.float32)
+    v = np.array([1.0, 0.5], np.float32)
+    found = model.offsets(distances, v).numpy()
+    assert found == pytest.approx([99 - 1.5, 99.0], abs=1e-4)  # v = 0.5: half an image
+    # 19 of 99 on offer: 5 times the share. v = 0.5: 0.25 * 2 + 0.5 ** 8 * 8 = 0.53 images.
+    found = model.offsets(distances, v, offer=model.offer(model.rivals, 19, 99)).numpy()
+    assert found == pytest.approx([99 - 9.5, 99 - 0.03125], abs=1e-4)
+    assert float(model.offer(model.rivals, 99, 99).extra) == pytest.approx(0.0)
+    assert float(model.offer(model.rivals, 1, 999).extra) == pytest.approx(1 - 0.02)
+
+
 def test_a_class_that_would_take_every_reference_is_put_back_and_a_specific_one_is_not():
     references = [[float(i), 0.0] for i in range(20)]
     model = model_of(references, [1.0] * 20, center=(10.0, 0.0), scatter=0.0)
@@ -92,6 +141,24 @@ def test_a_class_that_would_take_every_reference_is_put_back_and_a_specific_one_
     assert far.offset.numpy() == pytest.approx([0.0])
     image = np.array([[10.0, 29.0]], np.float32)
     assert rule.distances(rule.look_at(image), far).numpy() == pytest.approx(1.0, abs=1e-3)
+
+
+def test_a_vague_class_takes_no_reference_image_either_where_one_far_class_is_on_offer():
+    # With all classes on offer each image has a rival at 1; with the far class alone, at 81 to 100.
+    references = [[float(i), 0.0] for i in range(20)]
+    model = model_of(references, [1.0] * 20, center=(10.0, 0.0), scatter=0.0)
+    rule, vague = DecisionRule(descriptions=model), np.array([[10.0, 0.5]], np.float32)
+    images = rule.look_at(np.array(references, np.float32))
+    far = rule.describe(np.array([[100.0, 0.0]], np.float32))
+    rivals = rule.with_rivals(ReferenceRivals.none(20), far, [7], 0.0)
+    np.testing.assert_allclose(rivals.nearest, 100.0 - np.arange(20), rtol=1e-5)
+    offer = model.offer(rivals, 1, 3)
+    described = rule.describe_new(vague, [1], offer=offer)
+    assert (
+        not (rule.distances(images, described) < rule.distances(images, far) - 1e-3).numpy().any()
+    )
+    as_before = rule.describe_new(vague, [1])
+    assert (rule.distances(images, as_before) < rule.distances(images, far)).numpy().all()
 
 
 def test_without_a_model_a_described_class_is_taken_as_it_is():

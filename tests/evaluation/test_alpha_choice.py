@@ -24,7 +24,18 @@ def test_one_class_of_each_kind_by_hand():
     unseen = images([0.1] * 5, np.full(5, SEEN), labels[1])
     alpha, (low, high) = choose_alpha(seen, labels[0], unseen, labels[1])
     assert 0.1 < alpha <= 0.3
-    assert low == pytest.approx(alpha) == high
+    assert low == pytest.approx(alpha)
+    assert high == pytest.approx(0.3)  # each alpha up to there is as good
+
+
+def test_validation_images_that_are_all_right_leave_alpha_open():
+    # No alpha up to 0.4 changes an answer of the two classes of each kind: no certainty about 0.
+    labels = np.repeat([SEEN, SEEN + 1], 3), np.repeat([UNSEEN, UNSEEN + 1], 3)
+    seen = images([0.4, 0.5, 0.6] * 2, labels[0], np.full(6, UNSEEN))
+    unseen = images([-0.2] * 6, np.full(6, SEEN), labels[1])
+    alpha, (low, high) = choose_alpha(seen, labels[0], unseen, labels[1])
+    assert (alpha, low) == (0.0, 0.0)
+    assert high == pytest.approx(0.4, abs=0.003)
 
 
 def test_the_interval_is_wide_if_the_best_alpha_differs_from_class_to_class():

@@ -39,11 +39,19 @@ def test_the_same_config_may_go_on_and_another_may_not(tmp_path):
     assert list(folder.path.rglob("step_*.npz"))
 
 
-def test_a_run_that_failed_at_once_does_not_claim_its_folder(tmp_path):
+def test_a_run_that_failed_at_once_does_not_claim_its_folder(tmp_path, capsys):
     folder = RunFolder(tmp_path / "run")
     open_and_close(folder, Config(seed=4))
     folder.begin_with({"train": "aa"})
+    (folder.validation / "vocabulary.txt").write_text("bird")
+    (folder.validation / "history.csv").write_text("step,loss")
+    open_and_close(folder, Config(seed=4))
+    assert capsys.readouterr().out == ""
     open_and_close(folder, Config(seed=5))
+    told = capsys.readouterr().out
+    assert "ended before its first checkpoint. Nothing of it is used" in told
+    assert "(that one had seed=4)" in told
+    assert not list(folder.validation.iterdir())
     folder.begin_with({"train": "bb"})
     assert '"seed": 5' in folder.config_path.read_text()
 

@@ -12,6 +12,7 @@ import pytest
 
 from clarel_tf.data.split import Split
 from clarel_tf.evaluation.measures import Measures
+from clarel_tf.evaluation.records import AlphaPoint
 from clarel_tf.experiments.experiment import run_experiment
 from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.reporting.run_report import report_page
@@ -133,6 +134,15 @@ def test_the_papers_figures_stand_beside_those_of_cub(run_dir):
     assert "paper, alpha chosen" in page and ">55.8<" in page
     assert "ResNet-101" in page
     assert "paper, alpha" not in report_page(results, measures, run_dir)
+
+
+def test_the_page_says_if_validation_data_cannot_tell_alpha(run_dir):
+    results, measures = records(run_dir)
+    curve = [AlphaPoint(0.0, 100.0, 100.0, 100.0), AlphaPoint(1.0, 100.0, 100.0, 100.0)]
+    sure = dataclasses.replace(results, alpha=0.0, alpha_curve=curve, alpha_interval=[0.0, 0.0])
+    page = report_page(sure, measures, run_dir)
+    assert "every alpha from 0 to 1 answers all validation images right" in page
+    assert "95 % interval" not in page and "interval 0 to 0" not in page
 
 
 def test_the_same_run_gives_the_same_page(run_dir):

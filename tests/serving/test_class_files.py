@@ -3,7 +3,7 @@
 import pytest
 
 from clarel_tf.errors import ClarelError
-from clarel_tf.serving.class_files import read_new_classes
+from clarel_tf.serving.class_files import new_classes_of, read_new_classes
 
 CLASSES = {"ruby crown": ["a red bird", "small, with a crown"], "Möwe": ["a white bird"]}
 GOOD = {
@@ -31,17 +31,18 @@ BAD = {
     "text.json": ('{"a": ["x"],\n\n "b": "y"}', "line 3: 'b' must have a list of sentences"),
     "number.json": ('{"a": ["x"],\n "b": [1]}', "line 2: 'b' must have a list of sentences"),
     "object.json": ('{"a": {"x": 1}}', "line 1: 'a' must have a list of sentences"),
-    "nothing.json": ('{"a": ["x"],\n "b": []}', "line 2: 'b' must have a list of sentences"),
-    "blank.json": ('{"a": ["x"],\n "b": ["y", " "]}', "line 2: a sentence is empty"),
-    "nameless.json": ('{"": ["x"]}', "line 1: a class is empty"),
+    "nothing.json": ('{"a": ["x"],\n "b": []}', "line 2: the class 'b' has no sentence"),
+    "blank.json": ('{"a": ["x"],\n "b": ["y", " "]}', "line 2: a sentence of the class 'b' is"),
+    "nameless.json": ('{"": ["x"]}', "line 1: the name of a class is empty"),
+    "case.json": ('{"Jay": ["x"], "jay": ["y"]}', "'Jay' and 'jay' differ only in case"),
     "empty.json": ("{}", "has no new class"),
     "deep.json": ("[" * 100_000, "line 1: not"),
     "long.json": ('{"a": [' + "1" * 5000 + "]}", "line 1"),
     "header.csv": ("name,text\na,x\n", "line 1: the header must be class,sentence"),
     "fields.csv": ("class,sentence\na,x\nb,y,z\n", "line 3: 3 fields, but the header has 2"),
     "quote.csv": ('class,sentence\na,x\n"b,y\n', "line 3: not valid CSV"),
-    "blank.csv": ("class,sentence\na,x\nb, \n", "line 3: a sentence is empty"),
-    "nameless.csv": ("class,sentence\n,x\n", "line 2: a class is empty"),
+    "blank.csv": ("class,sentence\na,x\nb, \n", "line 3: a sentence of the class 'b' is"),
+    "nameless.csv": ("class,sentence\n,x\n", "line 2: the name of a class is empty"),
     "empty.csv": ("", "has no new class"),
     "only_header.csv": ("class,sentence\n", "has no new class"),
     "latin.csv": (b"class,sentence\na,x\nM\xf6we,y\n", "line 3: not UTF-8"),
@@ -66,3 +67,19 @@ def test_what_is_no_file_is_named(tmp_path):
     for name in ("none.json", "folder.json"):
         with pytest.raises(ClarelError, match=name):
             read_new_classes(str(tmp_path / name))
+
+
+def test_a_class_is_in_the_flag_or_in_the_file_but_not_in_both(tmp_path):
+    path = tmp_path / "new.json"
+    path.write_text('{"jay": ["a blue bird"]}')
+    found = new_classes_of(["emu: a large bird; it runs"], str(path))
+    assert found == {"jay": ["a blue bird"], "emu": ["a large bird", "it runs"]}
+    for name, spelled in (("jay", ""), ("Jay ", " (there 'jay')")):
+        with pytest.raises(ClarelError) as caught:
+            new_classes_of([f"{name}: a bird"], str(path))
+        message = f"{name.strip()!r} is in --new_class and in --new_classes={path}{spelled}; put"
+        assert message in str(caught.value)
+    with pytest.raises(ClarelError, match="--new_class: the new classes 'Emu' and 'emu' differ"):
+        new_classes_of(["Emu: a bird", "emu: a bird"], None)
+    with pytest.raises(ClarelError, match=r"--new_classes: cannot read .*none.json"):
+        new_classes_of([], str(tmp_path / "none.json"))

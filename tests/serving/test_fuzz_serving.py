@@ -13,8 +13,9 @@ from tensorflow_serving.apis import predict_pb2
 
 from clarel_tf.errors import ClarelError
 from clarel_tf.models.saving import load_model
+from clarel_tf.serving.class_files import parse_new_classes
 from clarel_tf.serving.client import ServingClient, connect
-from clarel_tf.serving.local import LocalTransport, answer_rows, parse_new_classes
+from clarel_tf.serving.local import LocalTransport, answer_rows
 from tests.conftest import NAMES
 from tests.helpers.fuzzing import damaged, fuzz
 from tests.helpers.hostile_servers import answering, grpc_answering, read_request, response, talking

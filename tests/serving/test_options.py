@@ -4,14 +4,13 @@ import math
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from clarel_tf.decision.selected import NoneThreshold, Selected
 from clarel_tf.models.saving import load_model
-from clarel_tf.serving.export import write_saved_model
 from clarel_tf.serving.refusals import plain_refusal
 from clarel_tf.serving.signatures import PrototypeClassifier
 from tests.helpers.cpp_calls import ask_cpp
+from tests.helpers.options_model import request, save_with_options
 
 ALPHA, THRESHOLD, LEAD = 0.25, 3.0, 0.5
 TEMPERATURES = (0.8, 0.5)  # the nearest class is new or unseen; it is seen
@@ -45,32 +44,10 @@ class World:
         classifier = PrototypeClassifier(
             *(model, self.prototypes, NAMES, IS_SEEN, selected), k=4, block=5, counts=COUNTS
         )
-        spec = {
-            "image_features": tf.TensorSpec([None, 12], tf.float32),
-            "alpha": tf.TensorSpec([None], tf.float32),
-            "k": tf.TensorSpec([None], tf.int32),
-        }
-        names = ("among", "sentences", "class_names", "replaces", "extends")
-        spec |= {name: tf.TensorSpec([None], tf.string) for name in names}
-        spec["threshold"] = tf.TensorSpec([None], tf.float32)
-        specs = [tf.TensorSpec(s.shape, s.dtype, name) for name, s in spec.items()]
-        write_saved_model(self.path, {"options": (classifier.classify_with_options, specs)}, model)
+        save_with_options(classifier, model, self.path)
 
     def call(self, new=None, **options):
-        """A call for `ask_cpp`; `new`: class name -> sentences."""
-        new = new or {}
-        inputs = {
-            "image_features": self.images,
-            "alpha": np.zeros(0, np.float32),
-            "k": np.zeros(0, np.int32),
-            "among": [],
-            "sentences": [text for own in new.values() for text in own],
-            "class_names": [name for name, own in new.items() for _ in own],
-            "replaces": [],
-            "extends": [],
-            "threshold": np.zeros(0, np.float32),
-        }
-        return "options", inputs | options
+        return request(options.pop("image_features", self.images), new, **options)
 
     def expected(self, row, alpha=ALPHA, among=None, new=None, replaces=(), extends=()):
         """[(d_alpha, name, is new, is seen)] for one image, nearest first, by a loop."""
@@ -185,6 +162,9 @@ def test_what_cannot_be_meant_is_refused_by_name_and_the_next_request_is_served(
         ),
         "'GROßER VOGEL ' has the name of a stored class except for case": (
             world.call({"GROßER VOGEL ": ["a red bird"]})
+        ),
+        "the new class 'Emu  x' has the name of another new class except for case or spaces": (
+            world.call({"emu x": ["a red bird"], "jay": ["a bird"], "Emu  x": ["a bird"]})
         ),
         "among names 'Class 4', but no stored class has this name; the nearest are 'class 4'": (
             world.call(among=["class 3", "Class 4"])

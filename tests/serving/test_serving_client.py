@@ -15,10 +15,11 @@ from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.models.saving import load_model
+from clarel_tf.serving.class_files import parse_new_classes
 from clarel_tf.serving.client import ServingClient, ServingError, connect
 from clarel_tf.serving.endpoints import classifier_endpoints
 from clarel_tf.serving.export import write_saved_model
-from clarel_tf.serving.local import LocalTransport, parse_new_classes
+from clarel_tf.serving.local import LocalTransport
 from clarel_tf.serving.versions import MODELS, checksums_path
 from clarel_tf.storage.checksums import MANIFEST
 from tests.conftest import NAMES
@@ -327,7 +328,7 @@ def test_program_asks_a_folder_or_a_server(served, splits, tmp_path):
         assert [row["class"] for row in found] == [row["class"] for row in rows]
         table = call_program("classify_main.py", *flags)
         assert table.stdout.count("pink one") == 2 and table.stderr == asked.stderr
-    (tmp_path / "new.csv").write_text("class,sentence\nkind 6,a red bird\nmine,a blue bird\n")
+    (tmp_path / "new.csv").write_text("class,sentence\nkind 6,a red bird\nyours,a blue bird\n")
     done = call_program(
         "classify_main.py",
         *(f"--export_dir={folder}", images, f"--new_classes={tmp_path / 'new.csv'}", "--k=9"),
@@ -336,9 +337,9 @@ def test_program_asks_a_folder_or_a_server(served, splits, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
-    assert len(rows) == 6 and {row["class"] for row in rows} == {"kind 1", "kind 6", "mine"}
+    assert len(rows) == 8
     assert {row["class"]: row["known_words"] for row in rows} == {
-        **{"kind 1": None, "kind 6": 1.0, "mine": 1.0}
+        **{"kind 1": None, "kind 6": 1.0, "mine": 1.0, "yours": 1.0}
     }
 
 
@@ -347,11 +348,26 @@ def test_program_asks_a_folder_or_a_server(served, splits, tmp_path):
     [
         ([], "--export_dir or --server"),
         (["--export_dir=x"], "--features, or --dataset"),
-        (["--export_dir=x", "--features=none.npz"], "cannot read none.npz"),
+        (["--export_dir=x", "--features=none.npz"], "--features: cannot read none.npz: no such"),
+        (["--export_dir=x", "--features=."], "--features: . is a folder, not a file"),
+        (["--export_dir=x", "--features=c.npz"], "--features: c.npz: image_ids has 3 names, but"),
         (["--export_dir=x", "--features=y", "--new_class=a"], "expected 'name: sentence"),
         (["--export_dir=x", "--features=y", "--alpha=-3"], "--alpha must be a number above -1"),
+        (["--export_dir=x", "--features=y", "--threshold=nan"], "--threshold must be a finite"),
+        (["--export_dir=x", "--features=y", "--among="], "--among has no class; name some, or"),
+        (["--server=ftp://x", "--features=b2.npz"], "--server: server address 'ftp://x': unknown"),
+        (
+            ["--server=x:1", "--features=b2.npz", "--authorization_file=none"],
+            "--authorization_file: cannot read none",
+        ),
+        (
+            ["--server=https://x:1", "--features=b2.npz", "--ca_file=none.pem"],
+            "--server: cannot use ca_file none.pem",
+        ),
         (["--export_dir=x", "--features=y", "--k=0"], "--k=0: 0 is not a positive integer"),
-        (["--export_dir=x", "--features=y", "--new_classes=none.json"], "cannot read none.json"),
+        (["--export_dir=x", "--features=y", "--new_classes=none.json"], "--new_classes: cannot"),
+        (["--export_dir=x", "--features=b2.npz"], "--export_dir: x does not exist; name the"),
+        (["--export_dir=.", "--features=b2.npz"], "--export_dir: . holds no export"),
         (["--export_dir=x", "--features=a.jpg"], "--features=a.jpg is not an .npz file; give a"),
         (["--export_dir=x", "--features=a.csv"], "np.savez(path, image_ids=..., features=...)"),
         (["--export_dir=x", "--features=b.npz"], "--features=b.npz has no array 'features'"),
@@ -361,6 +377,8 @@ def test_program_names_what_is_missing(tmp_path, flags, message):
     (tmp_path / "a.jpg").write_bytes(b"\xff\xd8\xff\xe0 a photograph")
     (tmp_path / "a.csv").write_text("1,2,3\n")
     np.savez(tmp_path / "b.npz", images=np.ones((2, 12)))
+    np.savez(tmp_path / "b2.npz", features=np.ones((2, 12)))
+    np.savez(tmp_path / "c.npz", features=np.ones((2, 12)), image_ids=["a", "b", "c"])
     done = call_program("classify_main.py", *flags, cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("error: ") and message in done.stderr
