@@ -49,6 +49,7 @@ class NoneThreshold:
       length: weight of the length of an embedded image.
       unlikeliness: weight of what is beyond `usual` in the unlikeliness of an embedded image.
       usual: see `unlikeliness`.
+      doubt: weight of the image head's doubt in a nearest class that is a seen one.
     """
 
     distance: float
@@ -58,6 +59,7 @@ class NoneThreshold:
     length: float = 0.0
     unlikeliness: float = 0.0
     usual: float = 0.0
+    doubt: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)

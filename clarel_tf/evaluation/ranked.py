@@ -6,6 +6,7 @@ import numpy as np
 
 from clarel_tf.decision.embedded_splits import EmbeddedSplit
 from clarel_tf.decision.rule import rescaled
+from clarel_tf.decision.strangers import doubt_in
 from clarel_tf.evaluation.trust_records import DistanceScale
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries
 
@@ -22,12 +23,14 @@ class RankedImages(NamedTuple):
       distances: float32 [N, C], d_alpha.
       own: int [N], column of each image's true class.
       is_seen: bool [C], of the columns.
+      doubts: float32 [N, K], of the image head in the K seen classes; None without a head.
     """
 
     embeddings: np.ndarray
     distances: np.ndarray
     own: np.ndarray
     is_seen: np.ndarray
+    doubts: np.ndarray | None = None
 
     @classmethod
     def of_queries(
@@ -44,6 +47,12 @@ class RankedImages(NamedTuple):
         if np.isfinite(self.distances[:1]).sum() < 2:
             return self.distances.min(axis=1, keepdims=True)
         return np.sort(np.partition(self.distances, 1, axis=1)[:, :2], axis=1)
+
+    def doubt(self) -> np.ndarray | None:
+        """Of the image head in the nearest class, float32 [N, 1]; None without a head."""
+        if self.doubts is None:
+            return None
+        return doubt_in(self.doubts, self.distances.argmin(axis=1)).numpy()
 
     def is_correct(self) -> np.ndarray:
         """bool [N], true if the nearest class is the image's own."""

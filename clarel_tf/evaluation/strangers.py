@@ -8,13 +8,14 @@ features that are each of another image.
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from clarel_tf.decision.probabilities import Temperatures
 from clarel_tf.decision.selected import NoneThreshold
-from clarel_tf.decision.strangers import ImageDensity, strangeness
+from clarel_tf.decision.strangers import ImageDensity, doubts, strangeness
 from clarel_tf.evaluation.calibration import answer_probabilities
 from clarel_tf.evaluation.ranked import RankedImages, distances_of
 from clarel_tf.evaluation.trust_records import StrangerMeasures, StrangerPoint
@@ -27,8 +28,9 @@ OWN_CLASS_AWAY, SEEN_CLASSES_ONLY = "own class away", "unseen, seen on offer"
 _MOST_IMAGES = 10_000
 _FAR_IMAGES = 1000
 _LEAD = 1.0
-# The weight of the length, in deviations of the strangeness without it.
+# The weights of the length and of the doubt, in deviations of the strangeness without them.
 _LENGTHS = (0.0, 0.125, 0.25, 0.375, 0.5)
+_DOUBTS = (0.0, 0.125, 0.25)
 # The share of validation images whose unlikeliness is usual, and the weight of what is beyond it,
 # in deviations: so large that it decides alone.
 _USUAL, _UNLIKELINESS = 0.99, 10.0
@@ -63,7 +65,7 @@ def stranger_trials(
       alpha: of the rule.
       training_features: float32 [N, D], of the training split.
     """
-    images = RankedImages.of_queries(queries, alpha, _MOST_IMAGES)
+    images = _with_doubts(RankedImages.of_queries(queries, alpha, _MOST_IMAGES), model)
     away = images.distances.copy()
     away[np.arange(len(away)), images.own] = np.inf
     trials = [Trial(OWN_CLASS_AWAY, images, images._replace(distances=away))]
@@ -78,7 +80,7 @@ def stranger_trials(
         embedded = model.embed_images(features)
         distances = distances_of(queries, embedded, alpha)
         nothing = np.full(len(embedded), -1)
-        far = RankedImages(embedded, distances, nothing, images.is_seen)
+        far = _with_doubts(RankedImages(embedded, distances, nothing, images.is_seen), model)
         trials.append(Trial(kind, images, far))
     return trials
 
@@ -88,7 +90,7 @@ def fit_none_threshold(
 ) -> tuple[NoneThreshold, StrangerMeasures]:
     """The served score with its weights, and the threshold that accepts 95 % of the images.
 
-    The weight of the length is the one with the highest mean AUROC of the first two kinds.
+    The weights of length and doubt are those with the highest mean AUROC of the first two kinds.
 
     Args:
       trials: of validation images, as `stranger_trials` gives them.
@@ -97,24 +99,29 @@ def fit_none_threshold(
     known = trials[0].known
     plain = NoneThreshold(np.inf, 0.0, 0.0, lead=_LEAD)
     spread = float(served_score(plain, density, known).std())
-    length = float(np.linalg.norm(known.embeddings, axis=1).std())
-    unlikely = density.unlikeliness(known.embeddings).numpy()
-    weights = [share * spread / length for share in _LENGTHS] if length > 0 else [0.0]
+    lengths = _weights(_LENGTHS, spread, np.linalg.norm(known.embeddings, axis=1))
+    doubt, unlikely = known.doubt(), density.unlikeliness(known.embeddings).numpy()
     candidates = [
         dataclasses.replace(
             plain,
-            length=weight,
+            length=length,
             unlikeliness=_UNLIKELINESS * spread / max(float(unlikely.std()), 1e-12),
             usual=float(np.quantile(unlikely, _USUAL)),
+            doubt=weight,
         )
-        for weight in weights
+        for weight in ([0.0] if doubt is None else _weights(_DOUBTS, spread, doubt))
+        for length in lengths
+    ]
+    near = [
+        [_looked_at(images) for images in (one.known, one.strangers)]
+        for one in trials
+        if one.kind in (OWN_CLASS_AWAY, SEEN_CLASSES_ONLY)
     ]
 
     def quality(none: NoneThreshold) -> float:
-        near = (one for one in trials if one.kind in (OWN_CLASS_AWAY, SEEN_CLASSES_ONLY))
         return sum(
-            auroc(*(served_score(none, density, images) for images in (one.known, one.strangers)))
-            for one in near
+            auroc(*(strangeness(none, density, *looked_at).numpy()[:, 0] for looked_at in both))
+            for both in near
         )
 
     best = max(candidates, key=quality)
@@ -158,7 +165,7 @@ def served_score(
     none: NoneThreshold, density: ImageDensity | None, images: RankedImages
 ) -> np.ndarray:
     """The strangeness of N images by the rule that is served, float32 [N]."""
-    return strangeness(none, density, images.embeddings, images.two_nearest()).numpy()[:, 0]
+    return strangeness(none, density, *_looked_at(images)).numpy()[:, 0]
 
 
 def all_scores(
@@ -194,9 +201,28 @@ def auroc(known: np.ndarray, strangers: np.ndarray) -> float:
     return float(above / (len(known) * len(strangers)))
 
 
+def _looked_at(images: RankedImages) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    return images.embeddings, images.two_nearest(), images.doubt()
+
+
+def _with_doubts(images: RankedImages, model: Embedder) -> RankedImages:
+    """With those of the model's image head, if it was trained on the seen classes."""
+    head = model.image_classifier
+    if head is None or head.units != np.count_nonzero(images.is_seen):
+        return images
+    return images._replace(doubts=doubts(head, images.embeddings).numpy())
+
+
+def _weights(shares: Sequence[float], spread: float, values: np.ndarray) -> list[float]:
+    """Weights of a term with these values that make it vary by shares of `spread`."""
+    deviation = float(values.std())
+    return [share * spread / deviation for share in shares] if deviation > 0 else [0.0]
+
+
 def _rows(images: RankedImages, chosen: np.ndarray) -> RankedImages:
     return images._replace(
         embeddings=images.embeddings[chosen],
         distances=images.distances[chosen],
         own=images.own[chosen],
+        doubts=None if images.doubts is None else images.doubts[chosen],
     )

@@ -1,11 +1,19 @@
 """Turns the classes that a search found into an answer: names, probabilities, acceptance."""
 
+import keras
 import tensorflow as tf
 
 from clarel_tf.decision.probabilities import probabilities
 from clarel_tf.decision.rule import Images
 from clarel_tf.decision.selected import Selected
-from clarel_tf.decision.strangers import ImageDensity, at_selected_alpha, strangeness
+from clarel_tf.decision.strangers import (
+    ImageDensity,
+    at_selected_alpha,
+    doubt_in,
+    doubts,
+    strangeness,
+)
+from clarel_tf.errors import ClarelError
 from clarel_tf.serving.nearest import Nearest
 
 Answer = dict[str, tf.Tensor]
@@ -22,9 +30,24 @@ class Answering:
     """
 
     def __init__(
-        self, selected: Selected, density: ImageDensity | None, stored: int, seen: int, k: int
+        self,
+        selected: Selected,
+        density: ImageDensity | None,
+        head: keras.layers.Dense | None,
+        stored: int,
+        seen: int,
+        k: int,
     ):
-        """Takes the number of stored classes, of seen ones among them, and of classes answered."""
+        """Takes what was selected, and the parts of the model that rejection looks at.
+
+        Args:
+          head: of the image tower, with an output for each seen class.
+          stored, seen, k: number of stored classes, of seen ones among them, and of classes in an
+            answer.
+        """
+        if selected.none_of_these.doubt and (head is None or head.units != seen):
+            raise ClarelError(f"rejection needs an image head of {seen} classes, the seen ones")
+        self._head = head if selected.none_of_these.doubt else None
         self._selected, self._k = selected, k
         self._density = density and density.as_variables()
         self._stored, self._seen = stored, seen
@@ -97,8 +120,14 @@ class Answering:
             of_found = tf.cast(self._of_found(found, is_seen), tf.float32)
             chosen = self._selected.alpha
             nearest = at_selected_alpha(nearest, of_found, alpha[:, tf.newaxis], chosen)
+        doubt = None
+        if self._head is not None:
+            # Stored seen classes come first, in the order of the head; without a class on offer
+            # there is no nearest one.
+            first = tf.concat([found.rows, tf.fill([tf.shape(found.rows)[0], 1], self._seen)], 1)
+            doubt = doubt_in(doubts(self._head, images.embeddings), first[:, 0])
         none = self._selected.none_of_these
-        return strangeness(none, self._density, images.embeddings, nearest)
+        return strangeness(none, self._density, images.embeddings, nearest, doubt)
 
     def probability(
         self, found: Nearest, distances: tf.Tensor, is_seen: tf.Tensor | None = None

@@ -54,7 +54,8 @@ class PrototypeClassifier:
         # Of equally near classes the first one wins, so seen classes come first.
         order = np.argsort(~is_seen, kind="stable")
         seen = int(np.count_nonzero(is_seen))
-        self._answering = Answering(selected, density, len(order), seen, k)
+        head = model.image_classifier
+        self._answering = Answering(selected, density, head, len(order), seen, k)
         self._rule = rule.as_variables()
         self._classes = rule.describe(prototypes[order], is_seen[order]).as_variables()
         counts = np.ones(len(order)) if counts is None else counts

@@ -6,7 +6,13 @@ import tensorflow as tf
 
 from clarel_tf.decision.discriminants import class_statistics
 from clarel_tf.decision.selected import NoneThreshold
-from clarel_tf.decision.strangers import ImageDensity, at_selected_alpha, strangeness
+from clarel_tf.decision.strangers import (
+    ImageDensity,
+    at_selected_alpha,
+    doubt_in,
+    doubts,
+    strangeness,
+)
 
 
 def density_of_unit_circle(scale: float) -> ImageDensity:
@@ -23,6 +29,17 @@ def test_strangeness_by_hand():
     # Without a density there is no last term, and a single class on offer has no lead.
     found = strangeness(none, None, images, nearest[:, :1])
     np.testing.assert_allclose(found, [[6.5], [4.0]], atol=1e-5)
+
+
+def test_the_heads_doubt_counts_where_the_nearest_class_is_a_seen_one():
+    # Logits of the two seen classes: log 1 and log 3, so P is 1/4 and 3/4.
+    found = doubts(lambda images: tf.math.log(images), np.float32([[1, 3]] * 4))
+    np.testing.assert_allclose(found, [[np.log(4), np.log(4 / 3)]] * 4, rtol=1e-6)
+    asked = doubt_in(found, np.array([0, 1, 2, 7]))  # the last two are no seen classes
+    np.testing.assert_allclose(asked, [[np.log(4)], [np.log(4 / 3)], [0], [0]], rtol=1e-6)
+    none = NoneThreshold(0.0, 0.0, 0.0, doubt=2.0)
+    value = strangeness(none, None, tf.zeros([4, 2]), tf.fill([4, 2], 5.0), asked)
+    np.testing.assert_allclose(value[:, 0], [5 + 2 * np.log(4), 5 + 2 * np.log(4 / 3), 5, 5])
 
 
 def test_a_threshold_of_an_older_run_is_one_of_the_distance():

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import keras
 import numpy as np
 import pytest
 from hypothesis import given
@@ -60,6 +61,12 @@ def test_scores_by_hand():
 class Doubling:
     """A model whose embedding of an image is twice its features."""
 
+    def __init__(self):
+        self.image_classifier = keras.layers.Dense(3)
+        self.image_classifier.build((None, 3))
+        weights = np.random.default_rng(8).normal(size=(3, 3))
+        self.image_classifier.set_weights([weights, np.float32([0.1, 0.2, 0.3])])
+
     def embed_images(self, features):
         return 2.0 * features
 
@@ -82,22 +89,29 @@ def test_strangers_of_each_kind_and_the_threshold_against_loops():
     queries, training = made_queries()
     alpha, density = 0.1, ImageDensity.fit(training.images)
     features = training.images / 2
-    trials = stranger_trials(Doubling(), queries, alpha, features)
+    model = Doubling()
+    trials = stranger_trials(model, queries, alpha, features)
     none, measured = fit_none_threshold(trials, density, (1.0, 1.0))
     means = queries.prototypes.means()
     scores: dict[str, list[float]] = {"known": [], OWN_CLASS_AWAY: [], SEEN_CLASSES_ONLY: []}
     mean = training.images.mean(axis=0)
+    weights, bias = model.image_classifier.get_weights()
 
     def strange(image, offer):
-        first, second = sorted(
-            np.linalg.norm(image - means[c]) * (1 + alpha * queries.is_seen[c]) for c in offer
+        (first, nearest), (second, _) = sorted(
+            (np.linalg.norm(image - means[c]) * (1 + alpha * queries.is_seen[c]), c) for c in offer
         )[:2]
+        odds = np.exp(image @ weights + bias)
+        doubt = 0.0
+        if queries.is_seen[nearest]:
+            doubt = -math.log(odds[[0, 2, 3].index(nearest)] / odds.sum())
         unlikely = np.linalg.norm((image - mean) @ density.whitener)
         return (
             first
             - none.lead * (second - first)
             - none.length * math.sqrt(image @ image)
             + none.unlikeliness * max(0.0, unlikely - none.usual)
+            + none.doubt * doubt
         )
 
     for split in (queries.seen, queries.unseen):

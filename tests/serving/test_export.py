@@ -101,6 +101,15 @@ def test_classifier_gives_exactly_the_results_of_the_run(exported, tmp_path):
         strange = nearest[:, 0] - none.lead * (nearest[:, 1] - nearest[:, 0])
         strange -= none.length * np.linalg.norm(z, axis=1)
         strange += none.unlikeliness * np.maximum(unlikely - none.usual, 0)
+        seen_names = [
+            str(n) for n, seen in zip(arrays["names"], arrays["is_seen"], strict=True) if seen
+        ]
+        odds = np.exp(np.asarray(model.image_classifier(z), np.float64))
+        for row, name in enumerate(best):
+            if name in seen_names:
+                strange[row] -= none.doubt * np.log(
+                    odds[row, seen_names.index(name)] / odds[row].sum()
+                )
         away = np.abs(strange - none.distance) > 1e-3  # others may be rounded either way
         accepted = np.array(answer["accepted"])
         np.testing.assert_array_equal(accepted[away], (strange <= none.distance)[away])
