@@ -95,10 +95,10 @@ def export_run(
         check_model_folders(export_dir)
         checksums.is_noted(export_dir / "models.config")  # or damage would show after the work
         version = next_version(export_dir)
-        classes = classes or embedded_classes(model, splits, class_names, selected)
-        origin = origin and origin.with_classes(classes.names)
-        changed = _changed_run(export_dir, origin, version)
         with _staging(export_dir) as staging:
+            classes = classes or embedded_classes(model, splits, class_names, selected)
+            origin = origin and origin.with_classes(classes.names)
+            changed = _changed_run(export_dir, origin, version)
             export_id = secrets.token_hex(8)
             endpoints = {
                 "image_embedder": image_endpoints(model, export_id),
