@@ -2,6 +2,7 @@
 
 import math
 
+import keras
 import numpy as np
 import pytest
 
@@ -12,7 +13,7 @@ from clarel_tf.serving.signatures import PrototypeClassifier
 from tests.helpers.cpp_calls import ask_cpp
 from tests.helpers.options_model import request, save_with_options
 
-ALPHA, THRESHOLD, LEAD = 0.25, 3.0, 0.5
+ALPHA, THRESHOLD, LEAD, DOUBT = 0.25, 6.0, 0.5, 1.5
 TEMPERATURES = (0.8, 0.5)  # the nearest class is new or unseen; it is seen
 NAMES = [f"class {i}" for i in range(22)] + ["Großer Vogel"]
 IS_SEEN = np.arange(23) % 3 > 0
@@ -23,6 +24,16 @@ NEW = {
     "class 7": ["a white bird number 3"],
     "empty": [""],
 }
+
+
+class WithHead:
+    """A model with a head of as many seen classes as there are here."""
+
+    def __init__(self, model, head):
+        self._model, self.image_classifier = model, head
+
+    def __getattr__(self, name):
+        return getattr(self._model, name)
 
 
 class World:
@@ -39,10 +50,17 @@ class World:
             alpha=ALPHA,
             temperature=TEMPERATURES[1],
             temperature_unseen=TEMPERATURES[0],
-            none_of_these=NoneThreshold(THRESHOLD, 0.0, 0.0, lead=LEAD),
+            none_of_these=NoneThreshold(THRESHOLD, 0.0, 0.0, lead=LEAD, doubt=DOUBT),
         )
+        head = keras.layers.Dense(15)
+        head.build((None, 16))
+        head.set_weights([rng.normal(size=(16, 15)), rng.normal(size=15)])
+        self.head = [weight.astype(float) for weight in head.get_weights()]
         classifier = PrototypeClassifier(
-            *(model, self.prototypes, NAMES, IS_SEEN, selected), k=4, block=5, counts=COUNTS
+            *(WithHead(model, head), self.prototypes, NAMES, IS_SEEN, selected),
+            k=4,
+            block=5,
+            counts=COUNTS,
         )
         save_with_options(classifier, model, self.path)
 
@@ -73,6 +91,15 @@ class World:
         )
         return plain * (1 + alpha) if is_seen else plain
 
+    def doubt(self, row, name) -> float:
+        """-log P of a stored seen class by the head."""
+        logits = [
+            bias + sum(z * w for z, w in zip(self.embedded[row].astype(float), column, strict=True))
+            for column, bias in zip(self.head[0].T, self.head[1], strict=True)
+        ]
+        seen = [NAMES[i] for i in np.flatnonzero(IS_SEEN)]
+        return math.log(sum(map(math.exp, logits))) - logits[seen.index(name)]
+
     def compare(self, answer, k, new=None, alphas=(ALPHA,) * 3, limits=(THRESHOLD,) * 3, **options):
         for row in range(3):
             listed = self.expected(row, alphas[row], new=new, **options)
@@ -89,6 +116,8 @@ class World:
                 for entry in listed[:2]
             )
             strange = first - LEAD * (second - first)
+            if listed[0][3] and not listed[0][2]:
+                strange += DOUBT * self.doubt(row, listed[0][1])
             assert answer["strangeness"][row] == pytest.approx(strange, rel=1e-3)
             assert answer["accepted"][row] == (strange <= limits[row])
             assert answer["new_class_name"][row] == list(new or {})
