@@ -3,11 +3,14 @@
 The losses look at differences of distances. These have the same unit in both models, but their
 level is free, and it rises while training goes on: the mean image and the mean caption drift apart,
 which adds the same to all distances. How much of this there is, and how far the classes lie apart,
-is read off the training images of each model. docs/lab_notes.md has what was tried.
+is read off the training images of each model. And a model that learns from more classes generalises
+better: by C ** (-1/3) for C times as many classes, as was found one level down (docs/lab_notes.md).
 """
 
 import dataclasses
 import math
+
+import numpy as np
 
 from clarel_tf.decision.embedded_splits import EmbeddedSplit
 from clarel_tf.decision.prototypes import own_class_distance
@@ -18,7 +21,6 @@ from clarel_tf.evaluation.records import Selection
 from clarel_tf.evaluation.trust_records import DistanceScale
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries
 
-# With C times as many classes to learn from, distances of new images vary less: C ** -_LEARNING.
 _LEARNING = 1.0 / 3.0
 
 
@@ -27,22 +29,27 @@ def selected_for(
 ) -> Selected:
     """The selected values for the model that embedded `queries` and its training images."""
     level = own_class_distance([training], queries.prototypes)
-    carried = carry_over(selection, level, transfer)
-    return carry_over_probabilities(
-        carried, selection, distance_scale(queries, training, carried.alpha)
-    )
+    # The models are compared at the same head start.
+    alpha = carry_over(selection, level, transfer).alpha
+    scale = distance_scale(queries, training, alpha)
+    carried = carry_over(selection, level, transfer, int(np.count_nonzero(queries.is_seen)))
+    return carry_over_probabilities(carried, selection, scale)
 
 
-def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
+def carry_over(
+    selection: Selection, level: float, transfer: str, classes: int | None = None
+) -> Selected:
     """The selected values for another model that was trained like it on more images.
 
     With "value" everything stays as it was selected, as in the paper. With "offset" differences
     stay: alpha times the level, the head start of unseen classes, and the height of the threshold
-    above the level (of an older run; otherwise see `carry_over_probabilities`).
+    above the level (of an older run; otherwise see `carry_over_probabilities`). The head start gets
+    smaller the more classes the other model learned from.
 
     Args:
       level: `own_class_distance` of the other model's training images.
       transfer: "value" or "offset".
+      classes: that the other model was trained on; as many as the first one by default.
     """
     # Runs from before anything but captions could be asked do not name it.
     by_captions = selection.alpha_captions_alone
@@ -64,12 +71,14 @@ def carry_over(selection: Selection, level: float, transfer: str) -> Selected:
     if before is None:
         raise ClarelError("the selection has no distance_level, which alpha_transfer=offset needs")
     assert kept.alpha_captions_alone is not None  # set above
+    scale = selection.distance_scale  # older runs lack it
+    factor = before / level * (_generalises(scale.classes, classes) if scale and classes else 1.0)
     return dataclasses.replace(
         kept,
-        alpha=kept.alpha * before / level,
-        alpha_interval=_scaled(kept.alpha_interval, before / level),
-        alpha_captions_alone=kept.alpha_captions_alone * before / level,
-        alpha_captions_alone_interval=_scaled(kept.alpha_captions_alone_interval, before / level),
+        alpha=kept.alpha * factor,
+        alpha_interval=_scaled(kept.alpha_interval, factor),
+        alpha_captions_alone=kept.alpha_captions_alone * factor,
+        alpha_captions_alone_interval=_scaled(kept.alpha_captions_alone_interval, factor),
         none_of_these=dataclasses.replace(none, distance=none.distance + level - before),
     )
 
@@ -93,13 +102,13 @@ def carry_over_probabilities(
 
     Args:
       carried: as `carry_over` gives it.
-      scale: of the model that `carried` is for, at its alpha.
+      scale: of the model that `carried` is for, with the head start of the first one.
     """
     before, none = selection.distance_scale, selection.none_of_these
     if before is None:  # a run of an older version
         return carried
     gaps = scale.gap / before.gap if before.gap > 0 and scale.gap > 0 else 1.0
-    factor = math.sqrt(gaps * (before.classes / scale.classes) ** _LEARNING)
+    factor = math.sqrt(gaps * _generalises(before.classes, scale.classes))
     moved = (scale.own - before.own + scale.rival - before.rival) / 2
     moved -= none.length * (scale.length - before.length)
     unseen = selection.temperature_unseen
@@ -109,6 +118,11 @@ def carry_over_probabilities(
         temperature_unseen=None if unseen is None else unseen * factor,
         none_of_these=dataclasses.replace(none, distance=none.distance + moved),
     )
+
+
+def _generalises(before: int, classes: int) -> float:
+    """By how much distances of new images vary less with `classes` than with `before` classes."""
+    return (before / classes) ** _LEARNING
 
 
 def _scaled(interval: list[float] | None, factor: float) -> list[float] | None:

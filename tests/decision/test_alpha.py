@@ -1,5 +1,6 @@
 """alpha: the two laws, the decision rule against a loop, and the choice on a hand-made case."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -26,6 +27,7 @@ from clarel_tf.evaluation.records import (
     ZslScores,
 )
 from clarel_tf.evaluation.transfer import carry_over
+from clarel_tf.evaluation.trust_records import DistanceScale
 
 CLASSES = np.array([2, 5, 7, 9])
 IS_SEEN = np.array([True, False, True, False])
@@ -163,6 +165,15 @@ def test_what_was_chosen_is_carried_over_by_hand():
     assert carried.none_of_these == NoneThreshold(32.0, 80.0, 70.0)
     assert carried.temperature == 0.5
     assert carry_over(selection, 10.0, "offset") == as_selected
+    # Eight times the classes halve the head start; the paper's way keeps alpha all the same.
+    scale = DistanceScale(own=10.0, rival=12.0, gap=1.0, length=5.0, classes=25)
+    selection = dataclasses.replace(selection, distance_scale=scale)
+    carried = carry_over(selection, 30.0, "offset", classes=200)
+    assert carried.alpha == pytest.approx(0.01)
+    assert carried.alpha_interval == pytest.approx([0.005, 0.015])
+    assert carried.alpha_captions_alone == pytest.approx(0.005)
+    assert carry_over(selection, 30.0, "offset", classes=25).alpha == pytest.approx(0.02)
+    assert carry_over(selection, 30.0, "value", classes=200) == as_selected
 
 
 def test_what_a_run_chose_that_knew_captions_alone_is_carried_over():
