@@ -11,7 +11,7 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "clarel_tf/__init__.py").read_text())[1]
 BUILDERS = sorted(path.parent.name for path in HERE.glob("datasets/*/*_dataset_builder.py"))
-COMMANDS = ("train", "evaluate", "export", "classify", "inspect", "sweep")
+COMMANDS = ("train", "evaluate", "export", "classify", "inspect", "sweep", "extract")
 
 setup(
     name="clarel_tf",
