@@ -50,9 +50,7 @@ def decoding(extractor: Extractor, paths: list[Path]) -> Callable[[], None]:
 
 def bare(extractor: Extractor, pixels: np.ndarray) -> Callable[[], None]:
     batches = [tf.constant(pixels[at : at + BATCH]) for at in range(0, len(pixels), BATCH)]
-    return lambda: in_threads(
-        lambda at: extractor._embed(batches[at // BATCH]).numpy(), len(pixels)
-    )
+    return lambda: in_threads(lambda at: extractor.embed(batches[at // BATCH]).numpy(), len(pixels))
 
 
 def in_pytorch(
@@ -119,7 +117,7 @@ def main() -> None:
             "clarel_tf, reading and decoding": decoding(extractor, paths),
         }
         if importlib.util.find_spec("torch") and not arguments.mirrored:
-            expected = extractor._embed(tf.constant(pixels[:BATCH])).numpy()
+            expected = extractor.embed(tf.constant(pixels[:BATCH])).numpy()
             work.update(in_pytorch(paths, pixels, expected))
         for run in work.values():
             run()

@@ -24,6 +24,10 @@ class Extractor:
 
     A batch is the work of one thread, and there are as many threads as cores: while one of them
     decodes, another one runs the network.
+
+    Attributes:
+      backbone: makes the features.
+      embed: its method `features`, as one graph.
     """
 
     def __init__(self, backbone: Backbone):
@@ -34,13 +38,13 @@ class Extractor:
             input_signature=[tf.TensorSpec([], tf.string)],
             autograph=False,
         )
-        self._embed = tf.function(
+        self.embed = tf.function(
             backbone.features,
             input_signature=[tf.TensorSpec([None, size, size, 3], tf.float32)],
             autograph=False,
         )
 
-    def pixels(self, path: Path) -> np.ndarray:
+    def pixels(self, path: Path) -> tf.Tensor:
         """The pixels of a file, float32 [S, S, 3]; raises ClarelError if it is no picture."""
         contents = read_picture(path)
         pixels, problem = self._decoded(contents, path)
@@ -66,7 +70,7 @@ class Extractor:
                 problems.append(str(error))
         if not pictures:
             return [], np.zeros((0, self.backbone.feature_width), np.float32), problems
-        features = self._embed(tf.constant(np.stack(pictures))).numpy()
+        features = self.embed(tf.stack(pictures)).numpy()
         return places, features, problems
 
     def batches(
@@ -94,9 +98,9 @@ class Extractor:
             finally:
                 threads.shutdown(cancel_futures=True)
 
-    def _decoded(self, contents: bytes, path: Path) -> tuple[np.ndarray, str]:
+    def _decoded(self, contents: bytes, path: Path) -> tuple[tf.Tensor, str]:
         try:
             pixels, problem = self._decode(contents)
         except tf.errors.InvalidArgumentError as error:
             raise ClarelError(f"{path} {DAMAGED}") from error
-        return pixels.numpy(), problem.numpy().decode()
+        return pixels, problem.numpy().decode()

@@ -143,30 +143,41 @@ def _webp(data: RawBytes) -> Parts:
     return _parts(data, height, width, problem, orientation)
 
 
+_SEGMENT, _FILL, _BARE, _END, _FRAME = range(5)
+
+
+def _jpeg_markers() -> list[int]:
+    """What the second byte of a marker means: what follows it, or that the walk ends."""
+    kinds = [_SEGMENT] * 256
+    kinds[0xFF] = _FILL
+    for code in (0x01, *range(0xD0, 0xD8)):
+        kinds[code] = _BARE
+    for code in (0xD9, 0xDA):
+        kinds[code] = _END
+    for code in set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}:
+        kinds[code] = _FRAME
+    return kinds
+
+
 def _jpeg(data: RawBytes) -> Parts:
     """Walks over the segments up to the frame header, past the EXIF segment."""
 
-    def step(at: tf.Tensor, orientation: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
-        code = data.big(at + 1, 1)
-        # Fill bytes, and markers without a length.
-        is_fill = code == 0xFF
-        is_bare = tf.logical_or(code == 1, tf.logical_and(code >= 0xD0, code <= 0xD7))
-        is_end = tf.logical_or(data.big(at, 1) != 0xFF, tf.logical_or(code == 0xD9, code == 0xDA))
-        is_table = tf.reduce_any(code == tf.constant([0xC4, 0xC8, 0xCC], tf.int64))
-        is_frame = tf.logical_and(tf.logical_and(code >= 0xC0, code <= 0xCF), ~is_table)
-        is_exif = tf.logical_and(code == 0xE1, data.starts_with(b"Exif\0\0", at + 4))
-        orientation = tf.cond(
-            is_exif, lambda: exif_orientation(data, at + 10), lambda: tf.identity(orientation)
-        )
-        length = either(is_fill, 1, either(is_bare, 2, 2 + data.big(at + 2, 2)))
-        is_done = tf.logical_or(is_end, is_frame)
-        return [either(is_done, at, at + length), orientation, is_done]
+    markers = tf.constant(_jpeg_markers(), tf.int64)
 
-    at, orientation, _ = tf.while_loop(
+    def step(at: tf.Tensor, exif: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
+        here = data.window(at, 10)
+        marker = either(here[0] == 0xFF, tf.gather(markers, here[1]), _END)
+        length = tf.stack([2 + here[2] * 256 + here[3], 1, 2, 0, 0])[marker]
+        is_exif = tf.reduce_all(here[4:] == list(b"Exif\0\0"))
+        is_first = tf.reduce_all([is_exif, here[1] == 0xE1, exif == 0])
+        return [at + length, either(is_first, at + 10, exif), marker >= _END]
+
+    at, exif, _ = tf.while_loop(
         lambda at, _, is_done: tf.logical_and(~is_done, at < data.length),
         step,
-        [tf.constant(2, tf.int64), tf.constant(1, tf.int64), tf.constant(False)],
+        [tf.constant(2, tf.int64), tf.constant(0, tf.int64), tf.constant(False)],
     )
+    orientation = _orientation(data, exif, exif > 0)
     is_frame = tf.logical_and(data.big(at, 1) == 0xFF, data.big(at + 1, 1) & 0xF0 == 0xC0)
     is_whole = tf.logical_and(is_frame, data.find(b"\xff\xd9", at) > 0)
     height, width = data.big(at + 5, 2), data.big(at + 7, 2)

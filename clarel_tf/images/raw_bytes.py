@@ -25,17 +25,17 @@ class RawBytes:
     def big(self, at: tf.Tensor | int, count: int) -> tf.Tensor:
         """The big-endian number in `count` bytes."""
         weights = tf.constant([1 << 8 * (count - 1 - i) for i in range(count)], tf.int64)
-        return tf.reduce_sum(self._slice(at, count) * weights)
+        return tf.reduce_sum(self.window(at, count) * weights)
 
     def little(self, at: tf.Tensor | int, count: int) -> tf.Tensor:
         """The little-endian number in `count` bytes."""
         weights = tf.constant([1 << 8 * i for i in range(count)], tf.int64)
-        return tf.reduce_sum(self._slice(at, count) * weights)
+        return tf.reduce_sum(self.window(at, count) * weights)
 
     def starts_with(self, text: bytes, at: tf.Tensor | int = 0) -> tf.Tensor:
         """True if `text` stands at a position, bool []."""
         wanted = tf.constant(list(text), tf.int64)
-        return tf.reduce_all(self._slice(at, len(text)) == wanted)
+        return tf.reduce_all(self.window(at, len(text)) == wanted)
 
     def find(self, text: bytes, start: tf.Tensor | int = 0) -> tf.Tensor:
         """The first position of `text` at or after `start`; -1 if there is none."""
@@ -53,7 +53,7 @@ class RawBytes:
         places = tf.clip_by_value(at + tf.range(count * width), 0, self.length)
         return tf.cast(tf.reshape(tf.gather(self._values, places), [-1, width]), tf.int64)
 
-    def _slice(self, at: tf.Tensor | int, count: int) -> tf.Tensor:
+    def window(self, at: tf.Tensor | int, count: int) -> tf.Tensor:
         """`count` bytes from a position, int64 [count]."""
         at = tf.clip_by_value(tf.cast(at, tf.int64), 0, self.length)
         return tf.cast(tf.ensure_shape(self._values[at : at + count], [count]), tf.int64)
