@@ -1,10 +1,11 @@
 """`Extractor`, from files of pictures to features, on all cores."""
 
 import concurrent.futures
+import functools
 import itertools
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +34,7 @@ class Extractor:
     def __init__(self, backbone: Backbone):
         self.backbone = backbone
         size = backbone.input_size
-        self._decode = tf.function(
-            lambda contents: decode_picture(contents, size),
-            input_signature=[tf.TensorSpec([], tf.string)],
-            autograph=False,
-        )
+        self._decode = _decoder(size)
         self.embed = tf.function(
             backbone.features,
             input_signature=[tf.TensorSpec([None, size, size, 3], tf.float32)],
@@ -104,3 +101,13 @@ class Extractor:
         except tf.errors.InvalidArgumentError as error:
             raise ClarelError(f"{path} {DAMAGED}") from error
         return pixels, problem.numpy().decode()
+
+
+@functools.cache
+def _decoder(size: int) -> Callable[[bytes], tuple[tf.Tensor, tf.Tensor]]:
+    """`decode_picture` as a graph."""
+    return tf.function(
+        lambda contents: decode_picture(contents, size),
+        input_signature=[tf.TensorSpec([], tf.string)],
+        autograph=False,
+    )
