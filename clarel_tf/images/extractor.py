@@ -18,7 +18,8 @@ from clarel_tf.images.decoding import decode_picture
 from clarel_tf.images.headers import ANIMATED, BMP_KIND, DAMAGED
 from clarel_tf.images.picture_files import read_picture, repacked
 
-BATCH = 16
+BATCH = 8  # larger ones are not faster, and take more memory
+_MOST_THREADS = 8
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -26,8 +27,8 @@ Result = TypeVar("Result")
 class Extractor:
     """Reads, decodes and embeds pictures.
 
-    A batch is the work of one thread, and there are as many threads as cores: while one of them
-    decodes, another one runs the network.
+    A batch is the work of one thread, and there are as many threads as cores, up to eight: while
+    one of them decodes, another one runs the network.
 
     Attributes:
       backbone: makes the features.
@@ -109,7 +110,7 @@ def in_threads(
 
     Few items are requested ahead, so `work` may hold large ones.
     """
-    cores, items = len(os.sched_getaffinity(0)), iter(work)
+    cores, items = min(len(os.sched_getaffinity(0)), _MOST_THREADS), iter(work)
     with concurrent.futures.ThreadPoolExecutor(cores) as threads:
 
         def start(item: Item) -> tuple[Item, concurrent.futures.Future]:
