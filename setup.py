@@ -58,6 +58,7 @@ setup(
         "keras>=3.15,<4",
         "matplotlib>=3.8",
         "numpy>=2.0,<3",
+        "pillow>=10.0",
         "protobuf>=6.31",
         "requests>=2.28",
         "scipy>=1.11,<2",
