@@ -41,8 +41,8 @@ _BILLS = {
 }
 _SHORT_TAIL = np.array([(-0.36, 0.02), (-0.66, -0.14), (-0.68, -0.24), (-0.36, -0.24)])
 _FORKED_TAIL = (
-    np.array([(-0.36, 0.02), (-0.7, -0.13), (-1.0, -0.16), (-0.78, -0.25), (-0.4, -0.2)]),
-    np.array([(-0.36, -0.05), (-0.62, -0.26), (-0.94, -0.58), (-0.58, -0.38), (-0.36, -0.25)]),
+    np.array([(-0.36, 0.02), (-0.7, -0.13), (-0.94, -0.15), (-0.78, -0.25), (-0.4, -0.2)]),
+    np.array([(-0.36, -0.05), (-0.62, -0.26), (-0.88, -0.56), (-0.57, -0.37), (-0.36, -0.25)]),
 )
 _WING = (  # upper and lower edge, from shoulder to tip
     np.array([(0.16, 0.12), (0.03, 0.19), (-0.18, 0.07), (-0.43, -0.06), (-0.74, -0.22)]),
@@ -101,8 +101,8 @@ def _draw_tail(pen: Pen, bird: Bird) -> None:
     else:
         root = np.array([-0.38, -0.1])
         for number, angle in enumerate(np.linspace(-0.28, 1.0, 6)):
-            along = -0.62 * np.array([np.cos(angle), np.sin(angle)])
-            across = 0.137 * np.array([along[1], -along[0]])
+            along = -0.57 * np.array([np.cos(angle), np.sin(angle)])
+            across = 0.15 * np.array([along[1], -along[0]])
             end = 0.87 * along
             tip = root + np.stack([end - across, along, end + across])
             pen.area(np.concatenate([root[None], tip]), lighter if number % 2 else darker)

@@ -13,7 +13,7 @@ from .shapes import Pen
 
 SIZE = 160  # pixels of a picture on a side
 _FINE = 3  # shapes are drawn larger by this factor, then averaged, for smooth edges
-_UNITS = {"small": 58.0, "medium": 70.0, "large": 79.0}  # pixels of a body length
+_UNITS = {"small": 58.0, "medium": 70.0, "large": 78.0}  # pixels of a body length
 
 # Circles in the bird's coordinates that leaves cover if an attribute is hidden: centre, radius.
 _COVERS = {
@@ -38,7 +38,7 @@ def draw(shown: Mapping[str, str | None], look: np.ndarray, rng: np.random.Gener
     """
     bird = individual(shown, look, rng)
     scene = SCENES[rng.integers(len(SCENES))]
-    any_unit, scale = rng.uniform(_UNITS["small"], _UNITS["large"]), rng.uniform(0.95, 1.05)
+    any_unit, scale = rng.uniform(_UNITS["small"], _UNITS["large"]), rng.uniform(0.97, 1.03)
     unit = scale * (_UNITS[shown["size"]] if shown["size"] else any_unit)
     matrix, origin = _pose(bird, unit, rng)
 
@@ -73,7 +73,7 @@ def _pose(bird: Bird, unit: float, rng: np.random.Generator) -> tuple[np.ndarray
     matrix = unit * turn @ np.diag((side, -1.0))
     top = bird.outline()[:, 1].max()
     # Ends of the longest tails and bills, so that place and values are independent.
-    ends = [(-1.0, -0.16), (-0.94, -0.58), (0.96, 0.36), (0.2, top)]
+    ends = [(-0.96, -0.12), (-0.89, -0.57), (0.95, 0.36), (0.2, top)]
     feet = (0.05, -0.36 - bird.leg_length)
     extent = np.array([*ends, feet]) @ matrix
     low, high = 4 - extent.min(axis=0), SIZE - 6 - extent.max(axis=0)
