@@ -42,7 +42,7 @@ _BILLS = {
 _SHORT_TAIL = np.array([(-0.36, 0.02), (-0.66, -0.14), (-0.68, -0.24), (-0.36, -0.24)])
 _FORKED_TAIL = (
     np.array([(-0.36, 0.02), (-0.7, -0.13), (-0.94, -0.15), (-0.78, -0.25), (-0.4, -0.2)]),
-    np.array([(-0.36, -0.05), (-0.62, -0.26), (-0.88, -0.56), (-0.57, -0.37), (-0.36, -0.25)]),
+    np.array([(-0.36, -0.05), (-0.60, -0.28), (-0.86, -0.63), (-0.54, -0.40), (-0.36, -0.25)]),
 )
 _WING = (  # upper and lower edge, from shoulder to tip
     np.array([(0.16, 0.12), (0.03, 0.19), (-0.18, 0.07), (-0.43, -0.06), (-0.74, -0.22)]),
@@ -100,9 +100,9 @@ def _draw_tail(pen: Pen, bird: Bird) -> None:
             pen.area(feather, colour)
     else:
         root = np.array([-0.38, -0.1])
-        for number, angle in enumerate(np.linspace(-0.28, 1.0, 6)):
-            along = -0.57 * np.array([np.cos(angle), np.sin(angle)])
-            across = 0.15 * np.array([along[1], -along[0]])
+        for number, angle in enumerate(np.linspace(-0.45, 1.15, 6)):
+            along = -0.6 * np.array([np.cos(angle), np.sin(angle)])
+            across = 0.17 * np.array([along[1], -along[0]])
             end = 0.87 * along
             tip = root + np.stack([end - across, along, end + across])
             pen.area(np.concatenate([root[None], tip]), lighter if number % 2 else darker)
@@ -121,8 +121,8 @@ def _draw_bill(pen: Pen, bird: Bird) -> None:
 def _draw_crest(pen: Pen, bird: Bird) -> None:
     height = 0.16 * float(np.clip(bird.look[CREST], 0, 1.5))
     if height > 0.04:
-        tip = (-0.02, 0.56 + height)
-        tuft = bird.head((0.36, 0.54), (0.2, 0.58 + 0.6 * height), tip, (0.06, 0.46))
+        middle, tip = (0.2, 0.58 + 0.6 * height), (-0.02, 0.56 + height)
+        tuft = bird.head((0.36, 0.54), middle, tip, (0.06, 0.46))
         pen.area(tuft, mix(bird.tones["crown"], DARK, 0.12))
 
 

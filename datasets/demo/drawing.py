@@ -71,11 +71,10 @@ def _pose(bird: Bird, unit: float, rng: np.random.Generator) -> tuple[np.ndarray
     tilt, side = rng.uniform(-0.05, 0.22), rng.choice((-1.0, 1.0))
     turn = np.array([(np.cos(tilt), np.sin(tilt)), (-np.sin(tilt), np.cos(tilt))])
     matrix = unit * turn @ np.diag((side, -1.0))
-    top = bird.outline()[:, 1].max()
-    # Ends of the longest tails and bills, so that place and values are independent.
-    ends = [(-0.96, -0.12), (-0.89, -0.57), (0.95, 0.36), (0.2, top)]
-    feet = (0.05, -0.36 - bird.leg_length)
-    extent = np.array([*ends, feet]) @ matrix
+    # The longest tails and bills and the highest crest, so that values do not move the bird.
+    tails, bill = [(-0.97, -0.05), (-0.96, -0.20), (-0.86, -0.63)], (0.95, 0.36)
+    crest, feet = bird.head((-0.02, 0.8))[0], (0.05, -0.36 - bird.leg_length)
+    extent = np.array([*tails, bill, crest, feet]) @ matrix
     low, high = 4 - extent.min(axis=0), SIZE - 6 - extent.max(axis=0)
     slack = np.maximum(high - low, 0) / 2
     return matrix, (low + high) / 2 + rng.uniform(-0.7, 0.7, 2) * slack

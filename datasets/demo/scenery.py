@@ -9,8 +9,8 @@ from PIL import Image, ImageDraw, ImageFilter
 from .shapes import Colour, Pen, curve, loop, mix
 
 SCENES = ("sky", "wood", "water", "meadow")
-# Colours at the top, at the horizon, of the ground, and of blurred spots: pale, so that the bird is
-# what a network sees.
+# Colours at the top, at the horizon, of the ground, and of blurred spots: pale, so that the bird
+# stands out.
 _TINTS: dict[str, tuple[Colour, Colour, Colour, Colour]] = {
     "sky": ((160, 200, 236), (224, 238, 248), (224, 238, 248), (250, 252, 255)),
     "wood": ((158, 182, 146), (208, 222, 186), (178, 194, 156), (234, 242, 210)),
