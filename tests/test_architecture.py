@@ -48,6 +48,8 @@ def looks_modules_up(source: str) -> bool:
     imported += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
     used = [node.attr for node in nodes if isinstance(node, ast.Attribute)]
     used += [node.id for node in nodes if isinstance(node, ast.Name)]
+    # Metadata of installed packages: nothing is imported.
+    imported = [name for name in imported if name != "importlib.metadata"]
     return any(name.split(".")[0] in _LOOKUPS for name in imported) or any(
         name in ("modules", "__import__", "eval", "exec") for name in used
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = ("train", "evaluate", "export", "classify", "inspect", "sweep")
+COMMANDS = ("train", "evaluate", "export", "classify", "inspect", "sweep", "extract")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,96 @@
+"""Decodes and resizes pictures by core TensorFlow operations, the same in extraction and serving.
+
+The whole picture is squeezed to a square, bicubic and antialiased. It is turned upright as its EXIF
+data say. Grey and CMYK become RGB; transparency is dropped; of an animated GIF the first frame
+counts.
+"""
+
+import tensorflow as tf
+
+from clarel_tf.images.headers import BMP, GIF, JPEG, read_header
+from clarel_tf.images.orientation import upright
+
+_AT_ONCE = 4  # pictures of a request; each may take 200 MB
+
+
+def decode_pictures(image_bytes: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Pixels of encoded pictures, and what is wrong with each of them.
+
+    A picture that is wrong by its header is not decoded, and its pixels are zero. Damage that shows
+    only in decoding raises InvalidArgumentError.
+
+    Args:
+      image_bytes: string [B].
+
+    Returns:
+      Pixels, float32 [B, size, size, 3] from 0 to 255, and problems, string [B]: empty, or a text
+      that can follow the name of a picture, such as "is empty (0 bytes)".
+    """
+    signature = (tf.TensorSpec([size, size, 3], tf.float32), tf.TensorSpec([], tf.string))
+    return tf.map_fn(
+        lambda one: decode_picture(one, size),
+        image_bytes,
+        fn_output_signature=signature,
+        parallel_iterations=_AT_ONCE,
+    )
+
+
+def decode_picture(image_bytes: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """As `decode_pictures`, for one picture, string []."""
+    header = read_header(image_bytes)
+
+    def decoded() -> tf.Tensor:
+        picture = _decoded(image_bytes, header.kind, header.end)
+        return upright(squeeze(picture, size), header.orientation)
+
+    pixels = tf.cond(header.problem == "", decoded, lambda: tf.zeros([size, size, 3]))
+    return tf.ensure_shape(pixels, [size, size, 3]), header.problem
+
+
+def squeeze(picture: tf.Tensor, size: int) -> tf.Tensor:
+    """A picture, uint8 [H, W, 3], as float32 [size, size, 3] from 0 to 255.
+
+    Gives what `tf.image.resize(picture, [size, size], "bicubic", antialias=True)` gives in half of
+    its time: that is slow along rows, where a step has three numbers. So both axes are resized
+    along columns, with a transposition between.
+    """
+    narrow = tf.transpose(_shorter(picture, size), [1, 0, 2])
+    pixels = tf.transpose(_shorter(narrow, size), [1, 0, 2])
+    return tf.clip_by_value(pixels, 0.0, 255.0)
+
+
+def _shorter(picture: tf.Tensor, size: int) -> tf.Tensor:
+    """A picture [H, W, 3] resized to [size, W, 3]."""
+    height, width = tf.shape(picture)[0], tf.shape(picture)[1]
+    scale = tf.stack([size / tf.cast(height, tf.float32), 1.0])
+    rows = tf.raw_ops.ScaleAndTranslate(
+        images=tf.reshape(picture, [1, height, 1, width * 3]),
+        size=[size, 1],
+        scale=scale,
+        translation=[0.0, 0.0],
+        kernel_type="keyscubic",
+        antialias=True,
+    )
+    return tf.reshape(rows, [size, width, 3])
+
+
+def _decoded(image_bytes: tf.Tensor, kind: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+    """The pixels of a picture, uint8 [H, W, 3]."""
+
+    def jpeg() -> tf.Tensor:
+        return tf.io.decode_jpeg(image_bytes, channels=3, dct_method="INTEGER_ACCURATE")
+
+    def gif() -> tf.Tensor:
+        # The decoder would read all frames; after the first one it gets the trailer.
+        first = tf.strings.substr(image_bytes, tf.zeros_like(end), end)
+        return any_kind(tf.strings.join([first, b";"]))
+
+    def bmp() -> tf.Tensor:
+        return tf.io.decode_bmp(image_bytes)[:, :, :3]
+
+    def any_kind(contents: tf.Tensor) -> tf.Tensor:
+        picture = tf.io.decode_image(contents, channels=3, expand_animations=False)
+        return tf.ensure_shape(picture, [None, None, 3])
+
+    branches = {JPEG: jpeg, GIF: gif, BMP: bmp}
+    return tf.switch_case(kind, branches, default=lambda: any_kind(image_bytes))

@@ -1,0 +1,113 @@
+"""`Extractor`, from files of pictures to features, on all cores."""
+
+import concurrent.futures
+import functools
+import itertools
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from clarel_tf.errors import ClarelError
+from clarel_tf.images.backbones import Backbone
+from clarel_tf.images.decoding import decode_picture
+from clarel_tf.images.headers import ANIMATED, BMP_KIND, DAMAGED
+from clarel_tf.images.picture_files import read_picture, repacked
+
+BATCH = 16
+
+
+class Extractor:
+    """Reads, decodes and embeds pictures.
+
+    A batch is the work of one thread, and there are as many threads as cores: while one of them
+    decodes, another one runs the network.
+
+    Attributes:
+      backbone: makes the features.
+      embed: its method `features`, as one graph.
+    """
+
+    def __init__(self, backbone: Backbone):
+        self.backbone = backbone
+        size = backbone.input_size
+        self._decode = _decoder(size)
+        self.embed = tf.function(
+            backbone.features,
+            input_signature=[tf.TensorSpec([None, size, size, 3], tf.float32)],
+            autograph=False,
+        )
+
+    def pixels(self, path: Path) -> tf.Tensor:
+        """The pixels of a file, float32 [S, S, 3]; raises ClarelError if it is no picture."""
+        contents = read_picture(path)
+        pixels, problem = self._decoded(contents, path)
+        if problem in (ANIMATED, BMP_KIND):
+            pixels, problem = self._decoded(repacked(contents, path), path)
+        if problem:
+            raise ClarelError(f"{path} {problem}")
+        return pixels
+
+    def batch(self, paths: Sequence[Path]) -> tuple[list[int], np.ndarray, list[str]]:
+        """The features of those files that are pictures.
+
+        Returns:
+          The places of these files in `paths`, their features, float32 [m, D], and a message for
+          each of the other files.
+        """
+        places, pictures, problems = [], [], []
+        for place, path in enumerate(paths):
+            try:
+                pictures.append(self.pixels(path))
+                places.append(place)
+            except ClarelError as error:
+                problems.append(str(error))
+        if not pictures:
+            return [], np.zeros((0, self.backbone.feature_width), np.float32), problems
+        features = self.embed(tf.stack(pictures)).numpy()
+        return places, features, problems
+
+    def batches(
+        self, folder: Path, names: Sequence[str]
+    ) -> Iterator[tuple[list[str], np.ndarray, list[str]]]:
+        """The names of pictures, their features and messages about others, batch by batch.
+
+        Args:
+          names: relative paths, in the order in which they are returned.
+        """
+        cores = len(os.sched_getaffinity(0))
+        work = (names[start : start + BATCH] for start in range(0, len(names), BATCH))
+        with concurrent.futures.ThreadPoolExecutor(cores) as threads:
+
+            def start(batch: Sequence[str]) -> tuple[Sequence[str], concurrent.futures.Future]:
+                return batch, threads.submit(self.batch, [folder / name for name in batch])
+
+            running = deque(start(batch) for batch in itertools.islice(work, 2 * cores))
+            try:
+                while running:
+                    batch, future = running.popleft()
+                    places, features, problems = future.result()
+                    running.extend(start(one) for one in itertools.islice(work, 1))
+                    yield [batch[place] for place in places], features, problems
+            finally:
+                threads.shutdown(cancel_futures=True)
+
+    def _decoded(self, contents: bytes, path: Path) -> tuple[tf.Tensor, str]:
+        try:
+            pixels, problem = self._decode(contents)
+        except tf.errors.InvalidArgumentError as error:
+            raise ClarelError(f"{path} {DAMAGED}") from error
+        return pixels, problem.numpy().decode()
+
+
+@functools.cache
+def _decoder(size: int) -> Callable[[bytes], tuple[tf.Tensor, tf.Tensor]]:
+    """`decode_picture` as a graph."""
+    return tf.function(
+        lambda contents: decode_picture(contents, size),
+        input_signature=[tf.TensorSpec([], tf.string)],
+        autograph=False,
+    )
