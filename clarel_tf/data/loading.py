@@ -15,7 +15,8 @@ import tensorflow_datasets as tfds
 
 from clarel_tf import datasets
 from clarel_tf.data.builders import BUILD_KIND, MarkedBuild
-from clarel_tf.data.schema import DESCRIPTIONS, SPLITS
+from clarel_tf.data.pictures import StoredPictures
+from clarel_tf.data.schema import DESCRIPTIONS, READ_ALWAYS, SPLITS
 from clarel_tf.data.split import Split
 from clarel_tf.errors import ClarelError, brief
 from clarel_tf.storage import files, ownership
@@ -180,6 +181,7 @@ def load_splits(
         name: dataclasses.replace(
             splits[name],
             data_dir=data_dir,
+            pictures=None if name in absent else StoredPictures(builder, name),
             descriptions={
                 label: sentences
                 for label, sentences in described.items()
@@ -195,7 +197,7 @@ def _descriptions(builder: tfds.core.DatasetBuilder) -> dict[int, list[bytes]]:
     if DESCRIPTIONS not in builder.info.splits:
         return {}
     with _named_damage(builder, DESCRIPTIONS):
-        examples = builder.as_dataset(split=DESCRIPTIONS).as_numpy_iterator()
+        examples = _examples(builder, DESCRIPTIONS).as_numpy_iterator()
         return {int(one["label"]): list(one["captions"]) for one in examples}
 
 
@@ -264,7 +266,7 @@ def _damaged_file(builder: tfds.core.DatasetBuilder, name: str) -> str | None:
 
 
 def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
-    dataset = builder.as_dataset(split=name)
+    dataset = _examples(builder, name)
     if builder.info.features["image_features"].shape[0] is None:
         dataset = _with_known_width(dataset)
     blocks = list(dataset.ragged_batch(1024).as_numpy_iterator())
@@ -285,6 +287,12 @@ def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
         )
     captions = [list(row) for block in blocks for row in block["captions"]]
     return Split(name, image_ids, features, column("label"), captions)
+
+
+def _examples(builder: tfds.core.DatasetBuilder, split: str) -> tf.data.Dataset:
+    """The examples of a split, without their pictures."""
+    wanted = tfds.decode.PartialDecoding(dict.fromkeys(READ_ALWAYS, True))
+    return builder.as_dataset(split=split, decoders=wanted)
 
 
 def _with_known_width(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -11,6 +11,9 @@ from clarel_tf.errors import ClarelError
 
 # A further split of a dataset: sentences that describe classes and no image, one row a class.
 DESCRIPTIONS = "descriptions"
+# What training and evaluation read. The picture is left where it is; and datasets that were built
+# before there were pictures do not have it.
+READ_ALWAYS = ("image_id", "image_features", "captions", "label")
 SPLITS = ("train", "val_seen", "val_unseen", "trainval", "test_seen", "test_unseen")
 
 
@@ -35,6 +38,11 @@ def example_features(
             "label": tfds.features.ClassLabel(names=class_names, doc="Class of the image."),
             "in_test_seen": tfds.features.Scalar(
                 dtype=np.bool_, doc="Whether the image is (also) one of split test_seen."
+            ),
+            "image": tfds.features.Tensor(
+                shape=(),
+                dtype=np.bytes_,
+                doc="A small JPEG of the image; no bytes if the dataset has no pictures.",
             ),
         }
     )

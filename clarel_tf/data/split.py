@@ -5,6 +5,8 @@ import hashlib
 
 import numpy as np
 
+from clarel_tf.data.pictures import StoredPictures
+
 
 @dataclasses.dataclass(frozen=True)
 class Split:
@@ -19,6 +21,7 @@ class Split:
       descriptions: sentences that describe a class and no image, by label. A class without images
         has nothing else.
       data_dir: where the dataset was read from, if it was; the run notes it.
+      pictures: reads the pictures of the images, if the split comes from a dataset.
 
     Example:
 
@@ -37,6 +40,7 @@ class Split:
     captions: list[list[bytes]]
     descriptions: dict[int, list[bytes]] = dataclasses.field(default_factory=dict)
     data_dir: str = ""
+    pictures: StoredPictures | None = dataclasses.field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.labels)

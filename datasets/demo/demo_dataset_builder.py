@@ -50,6 +50,7 @@ class Builder(MarkedBuild, tfds.core.GeneratorBasedBuilder):
                     "captions": instance.captions,
                     "label": label,
                     "in_test_seen": number in test_seen,
+                    "image": b"",
                 },
             )
 

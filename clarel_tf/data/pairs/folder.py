@@ -148,6 +148,7 @@ def make_example(
         "captions": captions,
         "label": label,
         "in_test_seen": split == "test_seen",
+        "image": b"",
     }
 
 

@@ -100,6 +100,7 @@ class ZeroShotBuilder(  # type: ignore[call-arg]  # TFDS has no types
                     "captions": raw.captions[row],
                     "label": int(raw.labels[row]),
                     "in_test_seen": bool(is_test),
+                    "image": b"",
                 },
             )
 

@@ -1,0 +1,49 @@
+"""The pictures of a built dataset, read only when somebody looks at them."""
+
+import dataclasses
+from collections.abc import Collection
+from typing import Any
+
+_WANTED = {"image_id": True, "image": True}
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredPictures:
+    """The small JPEG files that a split keeps beside its features; none is held in memory.
+
+    Attributes:
+      builder: the TFDS builder of the dataset.
+      split: name of the split.
+    """
+
+    builder: Any
+    split: str
+
+    def read(self, image_ids: Collection[str]) -> dict[str, bytes]:
+        """The pictures of these images by their ids; without those that have none.
+
+        One pass over the files of the split, so ask for many at once.
+        """
+        wanted = {image_id.encode() for image_id in image_ids}
+        if not wanted or not self._has_pictures():
+            return {}
+        import tensorflow_datasets as tfds  # late: `Split` is used without TFDS too
+
+        examples = self.builder.as_dataset(
+            split=self.split, decoders=tfds.decode.PartialDecoding(_WANTED)
+        )
+        found = {}
+        for example in examples.as_numpy_iterator():
+            if example["image_id"] in wanted and example["image"]:
+                found[example["image_id"].decode()] = example["image"]
+                if len(found) == len(wanted):
+                    break
+        return found
+
+    def _has_pictures(self) -> bool:
+        """False for a dataset that was built before there were pictures."""
+        import tensorflow_datasets as tfds
+
+        # The features of a builder are those of its code; this file says what was built.
+        built = tfds.features.FeatureConnector.from_config(self.builder.data_path)
+        return "image" in built
