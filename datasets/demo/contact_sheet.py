@@ -8,24 +8,20 @@ import argparse
 import numpy as np
 from PIL import Image
 
-from .bird import LOOK_SIZE
 from .drawing import SIZE, draw
-from .world import ATTRIBUTES, World, make_classes
+from .world import World, look_of_class, make_classes, named
 
 _GAP = 4  # white pixels between pictures
 
 
 def contact_sheet(columns: int, rows: int) -> np.ndarray:
     """Pictures of the first classes of the world, uint8 [height, width, 3]."""
-    classes = make_classes(World(), 80)
+    world = World()
+    classes = make_classes(world, 80)
     step = SIZE + _GAP
     sheet = np.full((rows * step - _GAP, columns * step - _GAP, 3), 255, np.uint8)
-    for column in range(columns):
-        shown = {
-            part: list(of_part)[value]
-            for (part, of_part), value in zip(ATTRIBUTES.items(), classes[column], strict=True)
-        }
-        look = np.random.default_rng([0, column]).normal(size=LOOK_SIZE)
+    for column, values in enumerate(classes[:columns]):
+        shown, look = named(values.tolist()), look_of_class(world, values)
         for row in range(rows):
             picture = draw(shown, look, np.random.default_rng([1, column, row]))
             top, left = row * step, column * step
