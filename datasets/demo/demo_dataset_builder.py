@@ -56,10 +56,10 @@ class Builder(MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
         DemoConfig(
             name="small",
             description="Few and small images, for tests of the programs.",
-            trained=15,
-            tested=5,
-            held_out=5,
-            unseen=15,
+            trained=10,
+            tested=3,
+            held_out=2,
+            unseen=10,
             input_size=96,
         )
     ]

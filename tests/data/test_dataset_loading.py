@@ -90,7 +90,7 @@ def test_unknown_dataset(name):
 
 
 def test_unknown_config():
-    with pytest.raises(ClarelError, match="dataset 'demo' has no config 'large'; it has: none"):
+    with pytest.raises(ClarelError, match="dataset 'demo' has no config 'large'; it has: small"):
         get_builder("demo", "large")
 
 

@@ -43,7 +43,7 @@ def exported(tmp_path_factory, demo_run, demo_data_dir):
     done = call_program("export_main.py", *flags, "--gallery_split=test_unseen")
     assert done.returncode == 0, done.stderr
     assert "Exported version 1" in done.stdout
-    builder = get_builder("demo", data_dir=str(folder / "data"))
+    builder = get_builder("demo", "small", data_dir=str(folder / "data"))
     model = load_model(folder / "run" / "model.keras")
     return (
         folder,
@@ -134,7 +134,7 @@ def test_served_probabilities_are_the_softmax_over_all_classes(exported, tmp_pat
 
 def test_a_plain_loop_over_the_embedders_gives_the_same_measures(exported):
     folder = exported[0]
-    (built,) = (folder / "data" / "demo").glob("*.*.*")
+    (built,) = (folder / "data" / "demo" / "small").glob("*.*.*")
     found, expected = measure(folder / "run", folder / "models", built)
     assert found == pytest.approx(expected, abs=1e-6)
 
