@@ -17,14 +17,15 @@ from clarel_tf.images.decoding import decode_picture
 from clarel_tf.images.headers import ANIMATED, BMP_KIND, DAMAGED
 from clarel_tf.images.picture_files import read_picture, repacked
 
-BATCH = 16
+BATCH = 8  # larger ones are not faster, and take more memory
+_MOST_THREADS = 8
 
 
 class Extractor:
     """Reads, decodes and embeds pictures.
 
-    A batch is the work of one thread, and there are as many threads as cores: while one of them
-    decodes, another one runs the network.
+    A batch is the work of one thread, and there are as many threads as cores, up to eight: while
+    one of them decodes, another one runs the network.
 
     Attributes:
       backbone: makes the features.
@@ -78,7 +79,7 @@ class Extractor:
         Args:
           names: relative paths, in the order in which they are returned.
         """
-        cores = len(os.sched_getaffinity(0))
+        cores = min(len(os.sched_getaffinity(0)), _MOST_THREADS)
         work = (names[start : start + BATCH] for start in range(0, len(names), BATCH))
         with concurrent.futures.ThreadPoolExecutor(cores) as threads:
 
