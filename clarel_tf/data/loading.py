@@ -15,6 +15,7 @@ import tensorflow_datasets as tfds
 
 from clarel_tf import datasets
 from clarel_tf.data.builders import BUILD_KIND, MarkedBuild
+from clarel_tf.data.embedding_builds import record_of
 from clarel_tf.data.pictures import StoredPictures
 from clarel_tf.data.schema import DESCRIPTIONS, READ_ALWAYS, SPLITS
 from clarel_tf.data.split import Split
@@ -24,7 +25,7 @@ from clarel_tf.storage import files, ownership
 # Files that TFDS writes during a build, under temporary and final names.
 _BUILD_FILES = re.compile(
     r"(incomplete\.[0-9a-fA-F]{32}\.)?([^/]+\.tfrecord[^/]*|bucket_[^/]+\.tmp|dataset_info\.json|"
-    r"features\.json|raw_files\.json|[^/]+\.labels\.txt)"
+    r"features\.json|raw_files\.json|backbone\.json|[^/]+\.labels\.txt)"
 )
 _BUILD_AGAIN = "delete the dataset's folder in data_dir, and it is built again"
 
@@ -175,12 +176,14 @@ def load_splits(
             splits["train"].select(np.zeros(len(splits["train"]), bool)), name=name
         )
     data_dir = os.path.abspath(builder.data_dir_root)
+    backbone = record_of(builder.data_path)
     described = _descriptions(builder)
     homes = _homes_of_classes(splits)
     return {
         name: dataclasses.replace(
             splits[name],
             data_dir=data_dir,
+            backbone=backbone,
             pictures=None if name in absent else StoredPictures(builder, name),
             descriptions={
                 label: sentences

@@ -6,6 +6,7 @@ import hashlib
 import numpy as np
 
 from clarel_tf.data.pictures import StoredPictures
+from clarel_tf.images.backbone_record import BackboneRecord
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Split:
       descriptions: sentences that describe a class and no image, by label. A class without images
         has nothing else.
       data_dir: where the dataset was read from, if it was; the run notes it.
+      backbone: the network that made the features, if that is known; the run notes it.
       pictures: reads the pictures of the images, if the split comes from a dataset.
 
     Example:
@@ -40,6 +42,7 @@ class Split:
     captions: list[list[bytes]]
     descriptions: dict[int, list[bytes]] = dataclasses.field(default_factory=dict)
     data_dir: str = ""
+    backbone: BackboneRecord | None = None
     pictures: StoredPictures | None = dataclasses.field(default=None, repr=False)
 
     def __len__(self) -> int:

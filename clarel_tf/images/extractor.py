@@ -5,8 +5,9 @@ import functools
 import itertools
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +20,8 @@ from clarel_tf.images.picture_files import read_picture, repacked
 
 BATCH = 8  # larger ones are not faster, and take more memory
 _MOST_THREADS = 8
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class Extractor:
@@ -44,12 +47,19 @@ class Extractor:
 
     def pixels(self, path: Path) -> tf.Tensor:
         """The pixels of a file, float32 [S, S, 3]; raises ClarelError if it is no picture."""
-        contents = read_picture(path)
-        pixels, problem = self._decoded(contents, path)
+        return self.pixels_of(read_picture(path), path)
+
+    def pixels_of(self, contents: bytes, where: str | Path) -> tf.Tensor:
+        """As `pixels`, of the contents of a file.
+
+        Args:
+          where: what to call it in messages.
+        """
+        pixels, problem = self._decoded(contents, where)
         if problem in (ANIMATED, BMP_KIND):
-            pixels, problem = self._decoded(repacked(contents, path), path)
+            pixels, problem = self._decoded(repacked(contents, where), where)
         if problem:
-            raise ClarelError(f"{path} {problem}")
+            raise ClarelError(f"{where} {problem}")
         return pixels
 
     def batch(self, paths: Sequence[Path]) -> tuple[list[int], np.ndarray, list[str]]:
@@ -79,29 +89,42 @@ class Extractor:
         Args:
           names: relative paths, in the order in which they are returned.
         """
-        cores = min(len(os.sched_getaffinity(0)), _MOST_THREADS)
         work = (names[start : start + BATCH] for start in range(0, len(names), BATCH))
-        with concurrent.futures.ThreadPoolExecutor(cores) as threads:
+        for batch, (places, features, problems) in in_threads(
+            lambda batch: self.batch([folder / name for name in batch]), work
+        ):
+            yield [batch[place] for place in places], features, problems
 
-            def start(batch: Sequence[str]) -> tuple[Sequence[str], concurrent.futures.Future]:
-                return batch, threads.submit(self.batch, [folder / name for name in batch])
-
-            running = deque(start(batch) for batch in itertools.islice(work, 2 * cores))
-            try:
-                while running:
-                    batch, future = running.popleft()
-                    places, features, problems = future.result()
-                    running.extend(start(one) for one in itertools.islice(work, 1))
-                    yield [batch[place] for place in places], features, problems
-            finally:
-                threads.shutdown(cancel_futures=True)
-
-    def _decoded(self, contents: bytes, path: Path) -> tuple[tf.Tensor, str]:
+    def _decoded(self, contents: bytes, where: str | Path) -> tuple[tf.Tensor, str]:
         try:
             pixels, problem = self._decode(contents)
         except tf.errors.InvalidArgumentError as error:
-            raise ClarelError(f"{path} {DAMAGED}") from error
+            raise ClarelError(f"{where} {DAMAGED}") from error
         return pixels, problem.numpy().decode()
+
+
+def in_threads(
+    function: Callable[[Item], Result], work: Iterable[Item]
+) -> Iterator[tuple[Item, Result]]:
+    """Calls a function with each item on all cores; yields items and results in order.
+
+    Few items are requested ahead, so `work` may hold large ones.
+    """
+    cores, items = min(len(os.sched_getaffinity(0)), _MOST_THREADS), iter(work)
+    with concurrent.futures.ThreadPoolExecutor(cores) as threads:
+
+        def start(item: Item) -> tuple[Item, concurrent.futures.Future]:
+            return item, threads.submit(function, item)
+
+        running = deque(start(item) for item in itertools.islice(items, 2 * cores))
+        try:
+            while running:
+                item, future = running.popleft()
+                result = future.result()
+                running.extend(start(one) for one in itertools.islice(items, 1))
+                yield item, result
+        finally:
+            threads.shutdown(cancel_futures=True)
 
 
 @functools.cache

@@ -57,9 +57,17 @@ def read_features(path: Path) -> tuple[list[str], np.ndarray, BackboneRecord]:
 
 def read_record(path: Path) -> BackboneRecord:
     """The record of the backbone in a file of features."""
-    text = read_npz(path, (RECORD,)).get(RECORD)
-    if text is None or text.dtype.kind != "U" or text.ndim:
+    record = find_record(path)
+    if record is None:
         raise ClarelError(
             f"{path} does not say which backbone made it; clarel-extract writes files that do"
         )
+    return record
+
+
+def find_record(path: Path) -> BackboneRecord | None:
+    """As `read_record`; None for a file that others wrote."""
+    text = read_npz(path, (RECORD,)).get(RECORD)
+    if text is None or text.dtype.kind != "U" or text.ndim:
+        return None
     return BackboneRecord.from_json(str(text), path)

@@ -1,8 +1,9 @@
 """`FeatureParts`, the features of an unfinished extraction, in a folder beside its output."""
 
 import functools
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,9 +12,12 @@ import numpy as np
 from clarel_tf.errors import ClarelError
 from clarel_tf.images.backbone_record import BackboneRecord
 from clarel_tf.images.feature_files import read_features, read_record, write_features
+from clarel_tf.images.picture_sources import Stamp
 from clarel_tf.storage import files, ownership
+from clarel_tf.storage.array_files import read_npz
 
-_OWN = re.compile(r"part_\d{6}\.npz|stamps_\d{6}\.json")
+_OWN = re.compile(r"(part|jpegs)_\d{6}\.npz|stamps_\d{6}\.json")
+_KEPT = 32  # parts in memory, of 2 to 6 MB each
 WHAT = "the folder of unfinished features"
 
 
@@ -27,8 +31,8 @@ class Place(NamedTuple):
 class FeatureParts:
     """Parts of features, each written once; what is written stays until `delete`.
 
-    A part has the size and the time of each picture, so that the features of a picture that has
-    changed are not used.
+    A part has the stamp of each picture, so that the features of a picture that has changed are not
+    used. It may have small JPEG files of them too.
 
     Attributes:
       folder: `NAME.npz.parts` beside `NAME.npz`.
@@ -38,15 +42,16 @@ class FeatureParts:
         """Reads which pictures are done; the caller holds the lock on the folder."""
         self.folder, self._record = folder, record
         files.remove_partial_files(self.folder)
-        self._places: dict[str, tuple[Place, list[int]]] = {}
+        self._places: dict[str, tuple[Place, Stamp]] = {}
         numbers = [int(path.stem[5:]) for path in self.folder.glob("part_*.npz")]
         self._next = max(numbers, default=-1) + 1
         for number in sorted(numbers):
             self._check_record(self._path(number))
             names, _, _ = read_features(self._path(number))
             self._note(number, names, files.read_json(self._stamps_path(number)))
-        # Resumed runs can have parts in another order than the pictures.
-        self._read = functools.lru_cache(maxsize=8)(self._features_of)
+        # Archives and resumed runs have parts in another order than the pictures.
+        self._read = functools.lru_cache(maxsize=_KEPT)(self._features_of)
+        self._read_jpegs = functools.lru_cache(maxsize=_KEPT)(self._jpegs_of)
 
     def _check_record(self, path: Path) -> None:
         try:
@@ -54,43 +59,71 @@ class FeatureParts:
         except ClarelError as error:
             raise ClarelError(f"{error}, or delete {self.folder} to begin anew") from error
 
-    def missing(self, images: Path, names: Sequence[str]) -> list[str]:
+    def missing(self, stamps: Mapping[str, Stamp]) -> list[str]:
         """Those of the pictures that have no features yet, or have changed since."""
         return [
             name
-            for name in names
-            if name not in self._places or self._places[name][1] != _stamp(images / name)
+            for name, stamp in stamps.items()
+            if name not in self._places or self._places[name][1] != stamp
         ]
 
-    def add(self, images: Path, names: Sequence[str], features: np.ndarray) -> None:
-        """Writes one part."""
+    def add(
+        self, stamps: Mapping[str, Stamp], features: np.ndarray, jpegs: Sequence[bytes] = ()
+    ) -> None:
+        """Writes one part.
+
+        Args:
+          stamps: of n pictures.
+          features: of the same pictures, float32 [n, D].
+          jpegs: n small files, or none.
+        """
         number, self._next = self._next, self._next + 1
-        stamps = [_stamp(images / name) for name in names]
-        # The stamps first: a part without them is not read.
-        files.write_json(self._stamps_path(number), stamps)
-        write_features(self._path(number), names, [features], self._record)
-        self._note(number, names, stamps)
+        # The features last: a part without them is not read.
+        files.write_json(self._stamps_path(number), list(stamps.values()))
+        if jpegs:
+            with files.written_aside(self._jpegs_path(number)) as temporary:
+                ends = np.cumsum([len(jpeg) for jpeg in jpegs])
+                np.savez(temporary, ends=ends, data=np.frombuffer(b"".join(jpegs), np.uint8))
+        write_features(self._path(number), list(stamps), [features], self._record)
+        self._note(number, list(stamps), list(stamps.values()))
+
+    def features(self, name: str) -> np.ndarray:
+        """The features of a picture, float32 [D]."""
+        place, _ = self._places[name]
+        return self._read(place.part)[place.row]
+
+    def jpeg(self, name: str) -> bytes:
+        """The small JPEG of a picture."""
+        place, _ = self._places[name]
+        return self._read_jpegs(place.part)[place.row]
 
     def rows(self, names: Sequence[str]) -> Iterator[np.ndarray]:
         """The features of pictures in this order, one by one, float32 [1, D]."""
-        for name in names:
-            place, _ = self._places[name]
-            yield self._read(place.part)[place.row : place.row + 1]
+        return (self.features(name)[None] for name in names)
 
     def delete(self) -> None:
         """Deletes the parts, and the folder."""
         ownership.delete_own(self.folder, _OWN, WHAT)
         self.folder.rmdir()
 
-    def _note(self, number: int, names: Sequence[str], stamps: list[list[int]]) -> None:
+    def _note(self, number: int, names: Sequence[str], stamps: list[Stamp]) -> None:
         for row, (name, stamp) in enumerate(zip(names, stamps, strict=True)):
             self._places[name] = Place(number, row), stamp
 
     def _features_of(self, number: int) -> np.ndarray:
         return read_features(self._path(number))[1]
 
+    def _jpegs_of(self, number: int) -> list[bytes]:
+        arrays = read_npz(self._jpegs_path(number), ("ends", "data"))
+        starts = [0, *arrays["ends"].tolist()]
+        data = arrays["data"].tobytes()
+        return [data[start:end] for start, end in itertools.pairwise(starts)]
+
     def _path(self, number: int) -> Path:
         return self.folder / f"part_{number:06d}.npz"
+
+    def _jpegs_path(self, number: int) -> Path:
+        return self.folder / f"jpegs_{number:06d}.npz"
 
     def _stamps_path(self, number: int) -> Path:
         return self.folder / f"stamps_{number:06d}.json"
@@ -101,12 +134,3 @@ def make_folder(output: Path) -> Path:
     folder = output.with_name(f"{output.name}.parts")
     ownership.make(folder, "features", WHAT)
     return folder
-
-
-def _stamp(path: Path) -> list[int]:
-    """Size and time of the last change; equal stamps mean that nothing changed."""
-    try:
-        found = path.stat()
-    except OSError as error:
-        raise ClarelError(f"cannot read {path}: {error.strerror}") from error
-    return [found.st_size, found.st_mtime_ns]

@@ -61,7 +61,7 @@ def read_picture(path: Path) -> bytes:
         raise ClarelError(f"cannot read {path}: {error.strerror}") from error
 
 
-def repacked(data: bytes, path: Path) -> bytes:
+def repacked(data: bytes, path: str | Path) -> bytes:
     """A picture that TensorFlow does not decode, as PNG; of an animation, the first frame."""
     try:
         with warnings.catch_warnings():

@@ -4,11 +4,12 @@ Archives are untrusted. A member is refused by name if its path leaves the folde
 than any member of the public files. Nothing is written to disk, and the expanded size is bounded.
 """
 
+import functools
 import gzip
 import io
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -50,6 +51,25 @@ def read_zip_member(archive: Path, member: str) -> ZipMember:
         raise ClarelError(_damaged(archive, error)) from error
 
 
+Member = tuple[str, int, Callable[[], bytes]]
+
+
+def iterate_members(archive: Path, folder: str, suffixes: tuple[str, ...]) -> Iterator[Member]:
+    """Yields (path below `folder`, size, a function that reads it) for files of a tar archive.
+
+    A file can be read until the next one is requested. Hidden files are left out.
+
+    Args:
+      suffixes: of the files, in lower case.
+    """
+    try:
+        yield from _members(archive, folder, suffixes)
+    except ClarelError:
+        raise
+    except Exception as error:  # gzip raises many kinds of exceptions on damage
+        raise ClarelError(_damaged(archive, error)) from error
+
+
 def iterate_texts(source: Path, folder: str) -> Iterator[tuple[str, bytes]]:
     """Yields (path below `folder`, contents) of the `.txt` files of a tar archive or a folder.
 
@@ -76,19 +96,27 @@ def _texts_of_folder(source: Path, folder: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _texts_of_archive(source: Path, folder: str) -> Iterator[tuple[str, bytes]]:
-    with files.open_regular(source) as file, gzip.open(file) as expanded:
+    for path, size, read in _members(source, folder, (".txt",)):
+        if size > MAX_TEXT_BYTES:
+            raise ClarelError(f"{source}: {folder}/{path} is too large for a file of captions")
+        yield path, read()
+
+
+def _members(archive: Path, folder: str, suffixes: tuple[str, ...]) -> Iterator[Member]:
+    with files.open_regular(archive) as file, gzip.open(file) as expanded:
         most = most_bytes(os.fstat(file.fileno()).st_size)
-        stream = io.BufferedReader(BoundedReader(expanded, source, most), MAX_TEXT_BYTES)
-        archive = TarReader(stream)
-        for member in archive:
-            _refuse_climbing(source, member.name)
+        stream = io.BufferedReader(BoundedReader(expanded, archive, most), MAX_TEXT_BYTES)
+        reader = TarReader(stream)
+        for member in reader:
+            _refuse_climbing(archive, member.name)
             path = PurePosixPath(member.name)
-            is_text = member.is_file and path.suffix == ".txt"
-            if not is_text or not path.is_relative_to(folder):
-                continue
-            if member.size > MAX_TEXT_BYTES:
-                raise ClarelError(f"{source}: {path} is too large for a file of captions")
-            yield path.relative_to(folder).as_posix(), archive.read(member)
+            is_wanted = member.is_file and path.suffix.lower() in suffixes
+            if is_wanted and path.is_relative_to(folder) and not path.name.startswith("."):
+                yield (
+                    path.relative_to(folder).as_posix(),
+                    member.size,
+                    functools.partial(reader.read, member),
+                )
         while stream.read(MAX_TEXT_BYTES):  # to the end, which is where the checksum is
             pass
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import scipy.io
 
+from tests.helpers import pictures
+
 CLASSES, IMAGES = 5, 4  # classes 1-3 train, 4 validation, 5 unseen; 4 images each
 CUB = {
     "splits": "xlsa17.zip",
@@ -16,6 +18,8 @@ CUB = {
     "captions_folder": "cvpr2016_cub/text_c10",
     "class_folder": "{:03d}.Bird_{:d}",
     "image_file": "/some/where/images/{folder}/{name}.jpg",
+    "photos": "CUB_200_2011.tgz",
+    "photo": "CUB_200_2011/images/{folder}/{name}.jpg",
 }
 FLOWERS = {
     "splits": "cvpr18xian.zip",
@@ -24,6 +28,8 @@ FLOWERS = {
     "captions_folder": "cvpr2016_flowers/text_c10",
     "class_folder": "class_{:05d}",
     "image_file": "/some/where/jpg/{name}.jpg",  # no class folder here
+    "photos": "102flowers.tgz",
+    "photo": "jpg/{name}.jpg",
 }
 
 
@@ -37,10 +43,16 @@ class RawFiles:
         self.labels = np.repeat(np.arange(1, CLASSES + 1), IMAGES).astype(np.float64)
         # Few different values: the files stay small.
         self.features = rng.integers(0, 5, (width, count)).astype(dtype) / 4
-        self.image_files, self.captions = [], {}
+        self.image_files, self.captions, self.photos = [], {}, {}
+        # The images of Flowers are numbered in another order than the rows.
+        self.numbers = np.arange(1, count + 1)
+        if kind is FLOWERS:
+            self.numbers = rng.permutation(self.numbers)
         for row, label in enumerate(self.labels.astype(int)):
             folder = kind["class_folder"].format(label, label)
-            name = f"image_{row + 1:05d}"
+            name = f"image_{self.numbers[row]:05d}"
+            photo = pictures.encoded(pictures.picture(50, 40, seed=row), "JPEG")
+            self.photos[kind["photo"].format(folder=folder, name=name)] = photo
             self.image_files.append(kind["image_file"].format(folder=folder, name=name))
             sentences = [
                 f"this is sentence {k} of image {row + 1}, class {label}." for k in range(10)
@@ -71,13 +83,27 @@ class RawFiles:
         return _mat(att=np.zeros((3, CLASSES)), **columns)
 
     def captions_tar(self) -> bytes:
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-            for path, data in self.captions.items():
-                info = tarfile.TarInfo(f"{self.kind['captions_folder']}/{path}")
-                info.size = len(data)
-                archive.addfile(info, io.BytesIO(data))
-        return buffer.getvalue()
+        folder = self.kind["captions_folder"]
+        return tar_of({f"{folder}/{path}": data for path, data in self.captions.items()})
+
+    def write_photos(self, folder: Path, unpacked: bool) -> Path:
+        """Captions, splits and photographs, without any features."""
+        folder.mkdir()
+        (folder / self.kind["captions"]).write_bytes(self.captions_tar())
+        splits = folder / self.kind["splits_folder"] / "att_splits.mat"
+        splits.parent.mkdir(parents=True)
+        splits.write_bytes(self.splits_mat())
+        if unpacked:
+            pictures.fill(folder, self.photos)
+        else:
+            (folder / self.kind["photos"]).write_bytes(tar_of(self.photos))
+        if self.kind is FLOWERS:
+            parts = np.split(self.numbers[None], [6, 11], axis=1)
+            named = dict(zip(("trnid", "valid", "tstid"), parts, strict=True))
+            (folder / "setid.mat").write_bytes(_mat(**named))
+            labels = self.labels[np.argsort(self.numbers)][None]
+            (folder / "imagelabels.mat").write_bytes(_mat(labels=labels.astype(np.uint8)))
+        return folder
 
     def splits_zip(self) -> bytes:
         buffer = io.BytesIO()
@@ -104,6 +130,16 @@ class RawFiles:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
         return folder
+
+
+def tar_of(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for path, data in files.items():
+            info = tarfile.TarInfo(path)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return buffer.getvalue()
 
 
 def _mat(**variables) -> bytes:

@@ -186,10 +186,12 @@ def test_only_what_is_missing_or_changed_is_done_again(tmp_path, folder, backbon
     (folder / "z" / "broken.jpg").unlink()
     pictures.fill(folder, {"a/new.jpg": KINDS["jpeg.jpeg"]})
     done = []
-    batches = Extractor.batches
-    monkeypatch.setattr(Extractor, "batches", lambda *args: done.append(args[2]) or batches(*args))
+    pixels_of = Extractor.pixels_of
+    monkeypatch.setattr(
+        Extractor, "pixels_of", lambda *args: done.append(args[2]) or pixels_of(*args)
+    )
     extract(folder, tmp_path / "f.npz", backbone)
-    assert done == [["a/new.jpg", "birds/png.png"]]
+    assert done == [str(folder / "a/new.jpg"), str(folder / "birds/png.png")]
     again = tmp_path / "again.npz"
     extract(folder, again, backbone)
     np.testing.assert_array_equal(read_features(tmp_path / "f.npz")[1], read_features(again)[1])

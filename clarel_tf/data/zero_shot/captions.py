@@ -49,11 +49,17 @@ def _parse(data: bytes, where: str) -> list[str]:
     return sentences
 
 
-def match_images(image_files: list[str], captions: dict[str, list[str]], where: str) -> list[str]:
-    """The key into `captions` of each image of a feature file.
+def match_images(
+    image_files: list[str], captions: dict[str, list[str]], where: str, what: str = "features"
+) -> list[str]:
+    """The key into `captions` of each image of a feature file, or of each photograph.
 
     Only the last parts of the paths in `image_files` are compared: the file name and, if the
     dataset has them, the class folder.
+
+    Args:
+      where: the file with the images, for messages.
+      what: it holds of each image.
     """
     by_name: dict[str, list[str]] = {}
     for key in captions:
@@ -72,7 +78,7 @@ def match_images(image_files: list[str], captions: dict[str, list[str]], where: 
     _refuse_doubles(keys, image_files, where)
     if without := sorted(set(captions) - set(keys)):
         raise ClarelError(
-            f"{where}: no features for the image with captions {without[0]}.txt "
+            f"{where}: no {what} for the image with captions {without[0]}.txt "
             f"({len(without)} such images)"
         )
     return keys
