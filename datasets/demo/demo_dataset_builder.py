@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow_datasets as tfds
 
-from clarel_tf.data.builders import MarkedBuild, OptionalConfigs
+from clarel_tf.data.builders import OptionalConfigs
+from clarel_tf.data.embedding_builds import EmbeddingBuild
 from clarel_tf.data.schema import example_features
 
 from . import world as demo_world
@@ -44,7 +45,7 @@ class DemoConfig(tfds.core.BuilderConfig):
 DEFAULT = DemoConfig(name="default")
 
 
-class Builder(MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
+class Builder(EmbeddingBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
     """Draws and embeds the demo dataset; nothing is downloaded."""
 
     VERSION = tfds.core.Version("2.0.0")
@@ -84,6 +85,7 @@ class Builder(MarkedBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
 
         labels = self._config.labels()
         backbone = load_backbone(input_size=self._config.input_size)
+        self.made_by = backbone.record
         images = make_images(demo_world.World(), _classes()[labels], backbone)
         members = split_members(self._config)
         return {

@@ -65,7 +65,9 @@ def test_what_is_stored(tmp_path):
     examples = list(builder.as_dataset(split="train").take(8).as_numpy_iterator())
     pixels, problems = decode_pictures(tf.constant([one["image"] for one in examples]), 32)
     assert not any(problems.numpy())
-    again = load_backbone(input_size=32).features(pixels).numpy()
+    backbone = load_backbone(input_size=32)
+    assert splits["trainval"].backbone == backbone.record
+    again = backbone.features(pixels).numpy()
     for example, features in zip(examples, again, strict=True):
         assert Image.open(io.BytesIO(example["image"])).size == (160, 160)
         np.testing.assert_allclose(example["image_features"], features, atol=1e-4)

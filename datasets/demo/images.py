@@ -1,9 +1,7 @@
 """The images of the demo: drawn, packed as JPEG, and embedded by a backbone."""
 
-import concurrent.futures
 import dataclasses
 import io
-import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,10 +11,10 @@ from PIL import Image
 
 from clarel_tf.images.backbones import Backbone
 from clarel_tf.images.decoding import decode_pictures
+from clarel_tf.images.extractor import BATCH, in_threads
 
 from .world import World, make_instance
 
-_BATCH = 32
 _QUALITY = 85  # of the JPEG files, about 6 kB each
 
 
@@ -62,19 +60,14 @@ def make_images(
         }
 
     images: dict[int, DemoImage] = {}
-    work = [
-        range(start, min(start + _BATCH, len(values))) for start in range(0, len(values), _BATCH)
-    ]
-    bar = tfds.core.utils.tqdm_utils.tqdm(
+    numbers = range(len(values))
+    work = (numbers[start : start + BATCH] for start in range(0, len(values), BATCH))
+    with tfds.core.utils.tqdm_utils.tqdm(
         total=len(values), desc="Drawing and embedding", unit=" images"
-    )
-    with bar, concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
-        try:
-            for done in threads.map(batch, work):
-                images |= done
-                bar.update(len(done))
-        finally:
-            threads.shutdown(cancel_futures=True)
+    ) as bar:
+        for _, done in in_threads(batch, work):
+            images |= done
+            bar.update(len(done))
     return images
 
 
