@@ -314,7 +314,7 @@ def test_a_classifier_that_looks_at_blocks_of_classes_gives_the_same_answers(exp
     prototypes = rng.normal(size=(23, 16)).astype("f4")
     names = [f"class {i}" for i in range(23)]
     features = splits["test_seen"].image_features[:3]
-    spec = tf.TensorSpec([None, 128], tf.float32, "image_features")
+    spec = tf.TensorSpec([None, 1280], tf.float32, "image_features")
     answers = []
     for block in (1000, 5):
         classifier = PrototypeClassifier(
@@ -373,7 +373,7 @@ def test_bad_requests_get_an_error_and_the_next_one_an_answer(exported, tmp_path
     ]
     answers = ask_cpp(folder / "models/prototype_classifier/1", tmp_path, calls)
     assert "image_features must be finite" in answers[0]["error"]
-    assert "image_features have 127 numbers for each image" in answers[1]["error"]
+    assert "image_features have 1279 numbers for each image" in answers[1]["error"]
     assert "one class name is needed for each sentence" in answers[2]["error"]
     assert len(answers[3]["class_name"]) == 2
 
@@ -385,10 +385,10 @@ def test_a_known_bad_export_fails_in_the_loader(exported, tmp_path):
     module.model = model
     module.serve = tf.function(
         lambda image_features: {"embedding": model.image_tower(image_features)},
-        [tf.TensorSpec([None, 128], tf.float32, "image_features")],
+        [tf.TensorSpec([None, 1280], tf.float32, "image_features")],
     )
     tf.saved_model.save(module, str(tmp_path / "bad"), {"serving_default": module.serve})
-    features = np.zeros((1, 128), np.float32)
+    features = np.zeros((1, 1280), np.float32)
     (answer,) = ask_cpp(
         tmp_path / "bad", tmp_path, [("serving_default", {"image_features": features})]
     )
@@ -403,7 +403,7 @@ def test_signatures_operations_and_sizes(exported):
         [-1],
     )
     image = signatures(folder / "models/image_embedder/1")["serving_default"]
-    assert [d.size for d in image.inputs["image_features"].tensor_shape.dim] == [-1, 128]
+    assert [d.size for d in image.inputs["image_features"].tensor_shape.dim] == [-1, 1280]
     assert [d.size for d in image.outputs["embedding"].tensor_shape.dim] == [-1, 16]
     assert set(signatures(folder / "models/prototype_classifier/1")) >= {
         *("serving_default", "classify_with_alpha", "classify_with_new_classes"),
