@@ -11,6 +11,7 @@ from clarel_tf.errors import ClarelError
 from clarel_tf.images.backbone_record import BackboneRecord
 from clarel_tf.images.embedding import embed, refuse_broken
 from clarel_tf.images.feature_parts import WHAT, FeatureParts, make_folder
+from clarel_tf.images.loading import load_backbone
 from clarel_tf.images.picture_sources import PictureSource
 from clarel_tf.storage import files
 
@@ -33,18 +34,18 @@ class EmbeddingBuild(MarkedBuild):
     _parts: FeatureParts | None = None
     _building: contextlib.ExitStack
 
-    def embed(self, source: PictureSource, manual_dir: Path) -> FeatureParts:
+    def embed(self, source: PictureSource, manual_dir: Path | None = None) -> FeatureParts:
         """The features and small JPEG files of all pictures of a source; ClarelError if one is bad.
 
         Args:
-          manual_dir: may have a `backbone.json`.
+          manual_dir: may have a `backbone.json`; None is for datasets without raw files.
         """
         if "://" in os.fspath(self.data_path):
             raise ClarelError(
                 f"{self.data_path}: datasets of photographs are built on a local disk, where a "
                 "build that was stopped can continue; build it there, then copy it"
             )
-        backbone = read_choice(manual_dir).load(manual_dir)
+        backbone = read_choice(manual_dir).load(manual_dir) if manual_dir else load_backbone()
         folder = make_folder(Path(self.data_path).parent / "features")
         self._building.enter_context(files.only_process(folder, WHAT))
         parts = FeatureParts(folder, backbone.record)

@@ -1,11 +1,12 @@
-"""What a run depends on besides its config: hashes of splits, word vectors and towers."""
+"""What a run depends on besides its config: hashes of splits, word vectors, towers; backbone."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 from clarel_tf.config import Config
 from clarel_tf.data.split import Split
-from clarel_tf.experiments.run_folder import RunFolder
+from clarel_tf.experiments.run_folder import BACKBONE, RunFolder
 from clarel_tf.experiments.training_phase import MakeTowers, towers_fingerprint
 from clarel_tf.storage import files
 
@@ -50,5 +51,9 @@ def older_mark_of_towers(folder: RunFolder, make_towers: MakeTowers | None) -> d
 
 
 def split_fingerprints(splits: dict[str, Split]) -> dict[str, Any]:
-    """The fingerprints of each split, by its name."""
-    return {name: split.fingerprints() for name, split in splits.items()}
+    """The fingerprints of each split, by its name; the record of the backbone, if it is known."""
+    found: dict[str, Any] = {name: split.fingerprints() for name, split in splits.items()}
+    backbone = splits["trainval"].backbone
+    if backbone is not None:
+        found[BACKBONE] = dataclasses.asdict(backbone)
+    return found

@@ -76,4 +76,5 @@ def all_images(splits: dict[str, Split]) -> Split:
         # Those of a class are the same in every split that has them.
         {key: own for split in splits.values() for key, own in split.descriptions.items()},
         splits["trainval"].data_dir,
+        splits["trainval"].backbone,
     )

@@ -9,6 +9,7 @@ from typing import Any
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.records import FinalModel, Results, Selection
+from clarel_tf.images.backbone_record import BackboneRecord
 from clarel_tf.storage import checksums, files, ownership
 from clarel_tf.storage.records import Record, from_json
 
@@ -17,6 +18,7 @@ BEGIN_ANEW = "restore a copy, or start again with --restart, which moves this ru
 MAKE_AGAIN = "delete it, and results.json if that is there: the training command makes them again"
 
 _DATA_DIR = "data_dir"  # a key of data.json besides the fingerprints
+BACKBONE = "backbone"  # the key of the backbone's record, which datasets of an older version lack
 
 # Everything that a run writes, by its path in the folder.
 _OWN_FILES = re.compile(
@@ -174,7 +176,12 @@ class RunFolder:
     def check_data(self, fingerprints: dict[str, Any]) -> None:
         """Refuses data that is not what the run began with; compares what is given."""
         before = self.fingerprints()
-        changed = [name for name, value in fingerprints.items() if before.get(name) != value]
+        self._check_backbone(fingerprints)
+        changed = [
+            name
+            for name, value in fingerprints.items()
+            if before.get(name) != value and name != BACKBONE
+        ]
         if changed:
             what = {"word_vectors": "the word-vector file", "members": "the set of its models"}
             raise ClarelError(
@@ -184,6 +191,18 @@ class RunFolder:
                 "was built again from other files can be built of the old files in another "
                 "--data_dir"
             )
+
+    def _check_backbone(self, fingerprints: dict[str, Any]) -> None:
+        """Refuses features of another backbone, where both are known."""
+        if self.backbone is not None and BACKBONE in fingerprints:
+            its = from_json(BackboneRecord, fingerprints[BACKBONE], "the dataset")
+            self.backbone.check_same(its, f"the run in {self.path}", "the dataset")
+
+    @property
+    def backbone(self) -> BackboneRecord | None:
+        """The network that made the features which the run began with, if that is known."""
+        found = self.fingerprints().get(BACKBONE) if self.has_begun else None
+        return None if found is None else from_json(BackboneRecord, found, self._data_path)
 
     @property
     def data_dir(self) -> str | None:

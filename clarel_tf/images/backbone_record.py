@@ -33,6 +33,10 @@ class BackboneRecord:
     feature_width: int
     resizing: str = RESIZING
 
+    def __str__(self) -> str:
+        mirrored = " and mirrored" if self.mirrored else ""
+        return f"{self.name} at {self.input_size} pixels{mirrored}"
+
     def to_json(self) -> str:
         """The record as one line, for an array of strings in a file of features."""
         return json.dumps(dataclasses.asdict(self), sort_keys=True)

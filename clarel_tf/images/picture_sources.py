@@ -1,6 +1,7 @@
 """Where pictures are: `FolderPictures` and `TarPictures`, a tar archive that is read in place."""
 
 import functools
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -54,7 +55,7 @@ class FolderPictures:
           files: relative paths; by the names of the pictures if these are others.
           place: where the user mentions the picture of a name, for messages.
         """
-        self._folder, self._place = folder, place
+        self._folder, self._place = Path(os.fspath(folder)), place
         self._files = dict(files) if isinstance(files, Mapping) else {name: name for name in files}
 
     def stamps(self) -> dict[str, Stamp]:

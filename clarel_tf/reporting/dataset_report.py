@@ -64,7 +64,11 @@ def _counts(splits: dict[str, Split]) -> str:
         "images id",
         "features id",
     ]
-    text = f"Splits (features are {width} wide; *least / median / most)\n" + _table(header, rows)
+    backbone = splits["train"].backbone
+    made_by = f", made by {backbone}" if backbone else ""
+    text = f"Splits (features are {width} wide{made_by}; *least / median / most)\n" + _table(
+        header, rows
+    )
     described = {key: own for split in splits.values() for key, own in split.descriptions.items()}
     if described:
         have_images = np.unique(np.concatenate([split.labels for split in splits.values()]))

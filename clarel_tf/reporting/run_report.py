@@ -149,10 +149,12 @@ def _empty_rows(measures: Measures) -> Iterator[tuple[str, list[int], list[float
 def _subtitle(results: Results) -> str:
     vectors = results.word_vectors
     words = f"word vectors {vectors.file}" if vectors.file else "learned word embeddings"
+    backbone = results.fingerprints.get("backbone")
+    made_by = f" of {backbone['name']} at {backbone['input_size']} pixels" if backbone else ""
     return (
         f"Protocol {results.protocol}, {whose(results)}, {results.steps} steps, "
         f"{words}; "
-        f"features {results.fingerprints['trainval']['features']}, "
+        f"features {results.fingerprints['trainval']['features']}{made_by}, "
         f"test images {results.fingerprints['test_unseen']['images']}. "
         "Per-class top-1 in percent."
     )

@@ -1,25 +1,27 @@
-"""A user's own data: a table of images, classes and captions, and a file of image features."""
+"""A user's own data: images, classes and captions; the images as photographs or as features."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import tensorflow_datasets as tfds
 
-from clarel_tf.data.builders import MarkedBuild, NamedConfigs
+from clarel_tf.data.backbone_choice import read_choice
+from clarel_tf.data.builders import NamedConfigs
+from clarel_tf.data.embedding_builds import EmbeddingBuild
+from clarel_tf.data.pairs.examples import make_description, make_example
 from clarel_tf.data.pairs.features import read_features
-from clarel_tf.data.pairs.folder import (
-    PairsFolder,
-    find_files,
-    make_description,
-    make_example,
-    read_folder,
-)
-from clarel_tf.data.pairs.table import TRAINVAL_SPLITS, image_rows
+from clarel_tf.data.pairs.folder import PairsFolder, read_folder
+from clarel_tf.data.pairs.found_files import find_files
+from clarel_tf.data.pairs.table import TRAINVAL_SPLITS
 from clarel_tf.data.schema import DESCRIPTIONS, SPLITS, example_features
 from clarel_tf.errors import ClarelError
+from clarel_tf.images.picture_sources import FolderPictures
+
+ImageOf = Callable[[str], tuple[np.ndarray, bytes]]  # of an image id: features and small JPEG
 
 
-class Builder(MarkedBuild, NamedConfigs, tfds.core.GeneratorBasedBuilder):
+class Builder(EmbeddingBuild, NamedConfigs, tfds.core.GeneratorBasedBuilder):
     """Builds the dataset from a folder of the user; README.md describes its files.
 
     Every name is a config: `--config=NAME` builds a dataset of its own, on Apache Beam if the name
@@ -33,8 +35,9 @@ class Builder(MarkedBuild, NamedConfigs, tfds.core.GeneratorBasedBuilder):
         tfds.core.BuilderConfig(name="beam", description="The same, made on Apache Beam.")
     ]
     MANUAL_DOWNLOAD_INSTRUCTIONS = """
-    Give the folder with table.csv (or table.jsonl) and features.npz as --manual_dir. The README.md
-    of this dataset describes both files.
+    Give the folder with your photographs and sentences as --manual_dir: images/<class>/ and
+    captions/<class>.txt, or table.csv (or table.jsonl) with the column 'image', or such a table and
+    features.npz. The README.md of this dataset describes them.
     """
 
     OPTIONAL_SPLITS = tuple(name for name in SPLITS if name not in ("train", "trainval"))
@@ -49,7 +52,7 @@ class Builder(MarkedBuild, NamedConfigs, tfds.core.GeneratorBasedBuilder):
         )
 
     def raw_files(self, manual_dir: Path) -> list[Path]:
-        """Tables, features and, if it is there, splits.json."""
+        """Tables, features or pictures, and what else is there, such as splits.json."""
         return find_files(manual_dir)
 
     def check_before_build(self, manual_dir: Path) -> None:
@@ -82,11 +85,9 @@ class Builder(MarkedBuild, NamedConfigs, tfds.core.GeneratorBasedBuilder):
 
     def _split_generators_in_process(self, dl_manager: tfds.download.DownloadManager):
         folder = self._take(dl_manager)
-        features: dict[str, np.ndarray] = {}
-        for path in folder.features:
-            features.update(zip(*read_features(path), strict=True))
+        image_of = self._embedded(folder) if folder.pictures is not None else _read_all(folder)
         splits = {
-            name: self._generate_examples(name, folder, features)
+            name: self._generate_examples(name, folder, image_of)
             for name in SPLITS
             if folder.has_split(name)
         }
@@ -98,11 +99,15 @@ class Builder(MarkedBuild, NamedConfigs, tfds.core.GeneratorBasedBuilder):
         # Imported here because Beam is slow to import and a built dataset is read without it.
         from clarel_tf.data.pairs.beam import joined_examples
 
-        return joined_examples(pipeline, self._take(dl_manager))
+        folder = self._take(dl_manager)
+        if folder.pictures is not None:
+            self.made_by = read_choice(folder.path).load(folder.path).record
+        return joined_examples(pipeline, folder)
 
     def _take(self, dl_manager: tfds.download.DownloadManager) -> PairsFolder:
         folder = self._read(dl_manager.manual_dir)
         self._checked = None  # a later build reads the folder again
+        self.made_by = folder.backbone
         self.info.features["label"].names = folder.class_names
         return folder
 
@@ -111,19 +116,28 @@ class Builder(MarkedBuild, NamedConfigs, tfds.core.GeneratorBasedBuilder):
         for name, sentences in folder.descriptions.items():
             yield name, make_description(sentences, label.str2int(name))
 
-    def _generate_examples(self, name: str, folder: PairsFolder, features: dict[str, np.ndarray]):
+    def _embedded(self, folder: PairsFolder) -> ImageOf:
+        pictures = FolderPictures(folder.path, folder.pictures, folder.place)
+        parts = self.embed(pictures, folder.path)
+        return lambda image_id: (parts.features(image_id), parts.jpeg(image_id))
+
+    def _generate_examples(self, name: str, folder: PairsFolder, image_of: ImageOf):
         wanted = TRAINVAL_SPLITS if name == "trainval" else (name,)
         label = self.info.features["label"]
-        for index, path in enumerate(folder.tables):
-            for row, split in zip(image_rows(path), folder.splits_of_table(index), strict=True):
-                if split in wanted:
-                    yield (
-                        row.image_id,
-                        make_example(
-                            row.image_id,
-                            features[row.image_id],
-                            row.captions,
-                            label.str2int(row.class_name),
-                            split,
-                        ),
-                    )
+        for image_id, class_name, captions, split in folder.images():
+            if split in wanted:
+                features, jpeg = image_of(image_id)
+                yield (
+                    image_id,
+                    make_example(
+                        image_id, features, captions, label.str2int(class_name), split, jpeg
+                    ),
+                )
+
+
+def _read_all(folder: PairsFolder) -> ImageOf:
+    """The features of all images, from the user's files; there are no pictures."""
+    features: dict[str, np.ndarray] = {}
+    for path in folder.features:
+        features.update(zip(*read_features(path), strict=True))
+    return lambda image_id: (features[image_id], b"")

@@ -95,7 +95,7 @@ BAD_CSV = {
     HEADER: " has no rows; add a row",
     "image_id;class;captions\n": (
         ", line 1: unknown column 'image_id;class;captions'; the columns are image_id, class, "
-        "captions, split; separate them with commas"
+        "captions, split, image; separate them with commas"
     ),
     "image_id,class,captions,colour\n": ", line 1: unknown column 'colour'; the columns are ",
     "image_id,captions,split\n": ", line 1: column 'class' is missing",

@@ -1,5 +1,6 @@
 """Whether a command may go on with a folder."""
 
+import dataclasses
 import shutil
 import subprocess
 import sys
@@ -8,10 +9,14 @@ import numpy as np
 import pytest
 
 from clarel_tf.config import Config
+from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.errors import ClarelError
+from clarel_tf.experiments.experiment import opened_run
+from clarel_tf.experiments.fingerprints import split_fingerprints
 from clarel_tf.experiments.reevaluation import evaluate_run
 from clarel_tf.experiments.run_folder import RunFolder
+from clarel_tf.images.backbone_record import BackboneRecord
 from clarel_tf.storage import checksums, files
 from clarel_tf.storage.files import read_json
 from tests.conftest import NAMES
@@ -80,6 +85,37 @@ def test_other_data_is_refused(tmp_path):
     folder.begin_with({"train": {"images": "aa"}})
     with pytest.raises(ClarelError, match="split 'train' of the dataset is not what the run"):
         folder.begin_with({"train": {"images": "bb"}})
+
+
+def test_features_of_another_backbone_are_refused(tmp_path, splits, small_config, finished_run):
+    def of(backbone, config=small_config):
+        made = {name: dataclasses.replace(one, backbone=backbone) for name, one in splits.items()}
+        return apply_protocol(made, config.protocol, config.class_division)
+
+    first = BackboneRecord("ResNet50", "ab" * 32, 224, "caffe", False, 12)
+    run = tmp_path / "run"
+    with opened_run(run, small_config, of(first)):
+        assert read_json(run / "data.json")["backbone"]["weights_sha256"] == "ab" * 32
+        assert RunFolder(run).backbone == first
+    (run / "checkpoints").mkdir()
+    (run / "checkpoints" / "step_000000004.npz").write_bytes(b"")  # there is work to lose
+    other = dataclasses.replace(first, input_size=448, mirrored=True)
+    message = (
+        "the features of the run in .*run and of the dataset come from different backbones: "
+        "input_size 224 and 448; mirrored False and True"
+    )
+    with pytest.raises(ClarelError, match=message), opened_run(run, small_config, of(other)):
+        pass
+    # A dataset may not say which network it was; then the features themselves are compared.
+    with opened_run(run, small_config, of(None)):
+        pass
+    older = shutil.copytree(finished_run, tmp_path / "older")
+    RunFolder(older).check_data(split_fingerprints(of(first)))
+    evaluated = shutil.copytree(finished_run, tmp_path / "evaluated")
+    noted = checksums.read_json(evaluated / "data.json", "")
+    checksums.write_json(evaluated / "data.json", noted | {"backbone": dataclasses.asdict(first)})
+    with pytest.raises(ClarelError, match="come from different backbones"):
+        evaluate_run(RunFolder(evaluated), small_config, of(other), NAMES, seed=0)
 
 
 def test_a_second_process_is_kept_out(tmp_path):

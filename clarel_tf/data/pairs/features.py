@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from clarel_tf.errors import ClarelError
+from clarel_tf.images.backbone_record import BackboneRecord
+from clarel_tf.images.feature_files import find_record
 from clarel_tf.storage.array_files import checked_features, read_npz
 
 
@@ -30,8 +32,10 @@ def read_features(path: Path) -> tuple[list[str], np.ndarray]:
 
 def check_features(
     paths: Sequence[Path], number_of: Mapping[str, int], place: Callable[[int], str]
-) -> None:
+) -> BackboneRecord | None:
     """Reads every file once, one at a time, and raises ClarelError if it does not fit the table.
+
+    Returns the record of the backbone that made them all, if the files have it.
 
     Args:
       paths: the files with features.
@@ -39,7 +43,7 @@ def check_features(
       place: tells where image number i of the table is, for messages.
     """
     found: dict[str, str] = {}  # image id -> where its features are
-    width = 0
+    width, record = 0, find_record(paths[0])
     for path in paths:
         ids, features = read_features(path)
         if width and features.shape[1] != width:
@@ -48,6 +52,7 @@ def check_features(
                 f"{width}; all must come from the same network"
             )
         width = features.shape[1]
+        record = _same_record(path, paths[0], record)
         for number, image_id in enumerate(ids, 1):
             here = f"{path}, image number {number} (counted from 1)"
             if image_id in found:
@@ -67,3 +72,18 @@ def check_features(
             f"{place(absent[0])}: the image has no features in {paths[0].parent}; "
             f"{len(absent)} of {len(number_of)} images have none; add them or remove the rows"
         )
+    return record
+
+
+def _same_record(path: Path, first: Path, record: BackboneRecord | None) -> BackboneRecord | None:
+    """The record of a file, if it is that of the first one; ClarelError for another one."""
+    its = find_record(path)
+    if its is not None and record is not None:
+        record.check_same(its, first, path)
+    elif its != record:
+        told, silent = (first, path) if its is None else (path, first)
+        raise ClarelError(
+            f"{silent} does not say which backbone made it, but {told} does; make both with the "
+            "same one, by clarel-extract"
+        )
+    return its

@@ -6,16 +6,18 @@ The table is CSV with a header, or JSON lines. Only the current row is in memory
 import csv
 import dataclasses
 import json
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
 
 from clarel_tf.data.schema import checked_name
 from clarel_tf.errors import ClarelError
 from clarel_tf.storage import files
 
 REQUIRED_COLUMNS = ("image_id", "class", "captions")
-_NAMES = REQUIRED_COLUMNS[:2]
-COLUMNS = (*REQUIRED_COLUMNS, "split")
+# Of a table beside folders of pictures: its rows may all describe classes.
+COLUMNS_OF_CLASSES = ("class", "captions")
+_WITH_IMAGE = ("class",)  # required beside the column `image`
+COLUMNS = (*REQUIRED_COLUMNS, "split", "image")
 # The splits of rows; `trainval` is the first three together.
 ROW_SPLITS = ("train", "val_seen", "val_unseen", "test_seen", "test_unseen")
 TRAINVAL_SPLITS = ROW_SPLITS[:3]
@@ -31,6 +33,7 @@ class Row:
       image_id: empty if the captions describe the class and no image.
       captions: may be none for an image.
       split: one of ROW_SPLITS, or None if none is given.
+      image: path of its picture, relative to the folder; empty if none is given.
     """
 
     line: int
@@ -38,11 +41,17 @@ class Row:
     class_name: str
     captions: list[str]
     split: str | None
+    image: str = ""
 
 
-def read_rows(path: Path) -> Iterator[Row]:
-    """The rows of `table.csv` or `table.jsonl`, checked one at a time."""
-    records = _csv_records(path) if path.suffix == ".csv" else _json_records(path)
+def read_rows(path: Path, required: Sequence[str] = REQUIRED_COLUMNS) -> Iterator[Row]:
+    """The rows of `table.csv` or `table.jsonl`, checked one at a time.
+
+    Args:
+      required: columns that a table without the column `image` must have.
+    """
+    read = _csv_records if path.suffix == ".csv" else _json_records
+    records = read(path, required)
     empty = True
     for line, record in records:
         yield _checked_row(line, record, f"{path}, line {line}")
@@ -56,8 +65,8 @@ def image_rows(path: Path) -> Iterator[Row]:
     return (row for row in read_rows(path) if row.image_id)
 
 
-def _text_lines(path: Path) -> Iterator[str]:
-    """Lines with their line ends, decoded one by one, so that an error names the line."""
+def text_lines(path: Path) -> Iterator[str]:
+    """The lines of a file, with their ends; decoded one by one, so that an error names the line."""
     try:
         with files.open_regular(path) as file:
             for number, line in enumerate(file, 1):
@@ -72,10 +81,10 @@ def _text_lines(path: Path) -> Iterator[str]:
         raise ClarelError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _csv_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+def _csv_records(path: Path, required: Sequence[str]) -> Iterator[tuple[int, dict[str, object]]]:
     quoting = "put a field that holds a comma, a quote or a line break in double quotes"
     csv.field_size_limit(max(LONGEST_FIELD, csv.field_size_limit()))
-    reader = csv.reader(_text_lines(path), strict=True)
+    reader = csv.reader(text_lines(path), strict=True)
     header: list[str] = []
     while True:
         line = reader.line_num + 1
@@ -95,20 +104,20 @@ def _csv_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
             continue
         if not header:
             header = [name.strip() for name in fields]
-            _check_columns(header, place)
+            _check_columns(header, required, place)
             continue
         if len(fields) != len(header):
             raise ClarelError(
                 f"{place}: {len(fields)} fields, but the header has {len(header)}; {quoting}"
             )
         record: dict[str, object] = dict(zip(header, fields, strict=True))
-        captions = str(record["captions"])
+        captions = str(record.get("captions", ""))
         record["captions"] = captions.split("|") if captions.strip() else []
         yield line, record
 
 
-def _json_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    for line, text in enumerate(_text_lines(path), 1):
+def _json_records(path: Path, required: Sequence[str]) -> Iterator[tuple[int, dict[str, object]]]:
+    for line, text in enumerate(text_lines(path), 1):
         if not text.strip():
             continue
         place = f"{path}, line {line}"
@@ -121,11 +130,11 @@ def _json_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
             ) from error
         if not text.lstrip().startswith("{"):
             raise ClarelError(f"{place}: must hold an object {{...}}, not {text.strip()[:40]!r}")
-        _check_columns([key for key, _ in pairs], place)
+        _check_columns([key for key, _ in pairs], required, place)
         yield line, dict(pairs)
 
 
-def _check_columns(names: list[str], place: str) -> None:
+def _check_columns(names: list[str], required: Sequence[str], place: str) -> None:
     known = ", ".join(COLUMNS)
     for name in names:
         if name not in COLUMNS:
@@ -135,13 +144,13 @@ def _check_columns(names: list[str], place: str) -> None:
             raise ClarelError(f"{place}: unknown column {name!r}; {remedy}")
         if names.count(name) > 1:
             raise ClarelError(f"{place}: column {name!r} occurs twice; remove one")
-    for name in REQUIRED_COLUMNS:
+    for name in _WITH_IMAGE if "image" in names else required:
         if name not in names:
             raise ClarelError(f"{place}: column {name!r} is missing; the columns are {known}")
 
 
 def _checked_row(line: int, record: dict[str, object], place: str) -> Row:
-    captions = record["captions"]
+    captions = record.get("captions", [])
     if not isinstance(captions, list):
         raise ClarelError(f"{place}: 'captions' must be a list of strings")
     split = record.get("split")
@@ -157,7 +166,16 @@ def _checked_row(line: int, record: dict[str, object], place: str) -> Row:
         raise ClarelError(
             f"{place}: caption {texts.index('') + 1} is blank; remove it, or write a sentence"
         )
-    image_id, class_name = (_checked_text(record[name], name, place) for name in _NAMES)
+    image_id, class_name, image = (
+        _checked_text(record.get(name, ""), name, place) for name in ("image_id", "class", "image")
+    )
+    if image:
+        path = PurePosixPath(image)
+        if path.is_absolute() or ".." in path.parts:
+            raise ClarelError(
+                f"{place}: 'image' must be a path in the folder of the table, not {image!r}"
+            )
+        image, image_id = str(path), image_id or image
     checked_name(class_name, f"{place}: 'class'")
     if image_id:
         checked_name(image_id, f"{place}: 'image_id'")
@@ -171,7 +189,7 @@ def _checked_row(line: int, record: dict[str, object], place: str) -> Row:
             f"{place}: a row without 'image_id' describes a class, and a class is in no split; "
             "leave 'split' empty"
         )
-    return Row(line, image_id, class_name, texts, split)
+    return Row(line, image_id, class_name, texts, split, image)
 
 
 def _checked_text(value: object, column: str, place: str) -> str:
