@@ -1,6 +1,6 @@
 """Classifies images with an exported classifier, in a folder or on a model server.
 
-python classify_main.py --export_dir=exports/demo --dataset=demo --image_ids=demo_02319 \\
+python classify_main.py --export_dir=exports/demo --dataset=demo --image_ids=demo_07000 \\
   --new_class="cardinal: a small red bird; a bird with a red crown"
 """
 

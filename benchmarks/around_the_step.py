@@ -40,7 +40,7 @@ from clarel_tf.data.protocols import apply_protocol
 from clarel_tf.models.vocabulary import build_vocabulary
 tfds.disable_progress_bar()
 settings = presets.preset(sys.argv[2]).override({"steps": 1, "warmup_steps": 0})
-builder = dataset_loading.get_builder("demo", data_dir=sys.argv[1])
+builder = dataset_loading.get_builder("demo", "small", data_dir=sys.argv[1])
 dataset_loading.prepare(builder)
 prepared = time.perf_counter()
 split = apply_protocol(dataset_loading.load_splits(builder), "clean")["train"]

@@ -130,15 +130,15 @@ def made_once(tmp_path_factory) -> MadeOnce:
 
 @pytest.fixture(scope="session")
 def demo_data_dir(made_once) -> Path:
-    """A folder with the demo dataset, built once, by a program that found nothing there.
+    """A folder with the config `small` of the demo dataset, built once, by a program.
 
     It is in the default folder of TFDS as well.
     """
 
     def make(folder: Path) -> None:
-        done = call_program("inspect_main.py", f"--data_dir={folder}")
+        done = call_program("inspect_main.py", "--config=small", f"--data_dir={folder}")
         assert done.returncode == 0, done.stderr
-        assert "Dataset demo/1.0.0" in done.stdout
+        assert "Dataset demo/small/2.0.0" in done.stdout
         Path(os.environ["TFDS_DATA_DIR"], "demo").symlink_to(folder / "demo")
 
     return made_once("demo_data", make)
@@ -155,6 +155,7 @@ def demo_run(made_once, demo_data_dir) -> tuple[Path, list[str]]:
         *("--steps=60", "--batch_size=32", "--captions=2", "--warmup_steps=2"),
         *("--log_every=10", "--checkpoint_every=20", "--evaluate_every=30"),
         *("--head_evidence=0.5", "--discriminant_evidence=0.35", "--feature_power=0.5"),
+        "--config=small",
         f"--data_dir={demo_data_dir}",
     ]
 

@@ -52,7 +52,7 @@ def test_datasets_travel_with_the_package(installed, demo_data_dir):
     code = f"""
 import sys, clarel_tf
 assert clarel_tf.__file__.startswith({str(installed)!r})
-builder = clarel_tf.get_builder("demo", data_dir={str(demo_data_dir)!r})
+builder = clarel_tf.get_builder("demo", "small", data_dir={str(demo_data_dir)!r})
 print(len(clarel_tf.load_splits(builder)), builder.name)
 for name in ("cub", "flowers", "pairs"):
     clarel_tf.get_builder(name, data_dir="none")

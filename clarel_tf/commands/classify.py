@@ -1,6 +1,6 @@
 """Classifies images with an exported classifier, in a folder or on a model server.
 
-python classify_main.py --export_dir=exports/demo --dataset=demo --image_ids=demo_02319 \\
+python classify_main.py --export_dir=exports/demo --dataset=demo --image_ids=demo_07000 \\
   --new_class="snow cap: a tiny bird with a snowy crown; a small bird, white cap, brown back"
 """
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Collection
 from typing import Any
 
-_WANTED = {"image_id": True, "image": True}
+_WANTED = ("image_id", "image")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,11 +27,9 @@ class StoredPictures:
         wanted = {image_id.encode() for image_id in image_ids}
         if not wanted or not self._has_pictures():
             return {}
-        import tensorflow_datasets as tfds  # late: `Split` is used without TFDS too
+        from clarel_tf.data.schema import OnlyFeatures  # late: `Split` is used without TFDS too
 
-        examples = self.builder.as_dataset(
-            split=self.split, decoders=tfds.decode.PartialDecoding(_WANTED)
-        )
+        examples = self.builder.as_dataset(split=self.split, decoders=OnlyFeatures(_WANTED))
         found = {}
         for example in examples.as_numpy_iterator():
             if example["image_id"] in wanted and example["image"]:

@@ -48,6 +48,17 @@ def example_features(
     )
 
 
+class OnlyFeatures(tfds.decode.PartialDecoding):
+    """Reads some of the features of an example; its base class warns of its own code."""
+
+    def __init__(self, names: Iterable[str]):
+        super().__init__(dict.fromkeys(names, True))
+        self._names = tuple(names)
+
+    def extract_features(self, features: tfds.features.FeaturesDict) -> tfds.features.FeaturesDict:
+        return tfds.features.FeaturesDict({name: features[name] for name in self._names})
+
+
 def checked_name(name: str, place: str) -> str:
     """The name of a class or an image, if it can be stored as a line of a text file.
 

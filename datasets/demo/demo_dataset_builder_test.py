@@ -1,49 +1,91 @@
-"""Declarative test of the builder, and the facts about the splits."""
+"""Declarative test of the builder, and the facts about images and splits."""
 
+import io
 from pathlib import Path
 
 import numpy as np
+import pytest
+import tensorflow as tf
 import tensorflow_datasets as tfds
+from PIL import Image
 
-from clarel_tf.data.loading import get_builder, load_splits
+from clarel_tf.data.loading import load_splits
+from clarel_tf.images.decoding import decode_pictures
+from clarel_tf.images.loading import load_backbone
 
-from . import demo_dataset_builder
+from . import world as demo_world
+from .demo_dataset_builder import DEFAULT, Builder, DemoConfig, split_members
+from .images import make_images
+
+# Few images, so that they are embedded in a moment.
+FEW = DemoConfig(name="few", trained=3, tested=1, held_out=1, unseen=2, input_size=32)
 
 
 class DemoTest(tfds.testing.DatasetBuilderTestCase):
-    DATASET_CLASS = demo_dataset_builder.Builder
+    DATASET_CLASS = Builder
+    BUILDER_CONFIG_NAMES_TO_TEST = [FEW]
     EXAMPLE_DIR = Path(__file__).parent  # nothing is read
     SPLITS = {
-        "train": 50 * 24,
-        "val_seen": 50 * 6,
-        "val_unseen": 15 * 30,
-        "trainval": 65 * 24,
-        "test_seen": 65 * 6,
-        "test_unseen": 15 * 30,
+        "train": 50 * 3,
+        "val_seen": 50 * 2,
+        "val_unseen": 15 * 5,
+        "trainval": 65 * 3,
+        "test_seen": 65 * 1,
+        "test_unseen": 15 * 2,
     }
     # The same image is in several splits on purpose, as in the public zero-shot splits.
     OVERLAPPING_SPLITS = ["train", "val_seen", "val_unseen", "trainval", "test_seen"]
     SKIP_CHECKSUMS = True
 
 
-def test_splits_relate_as_the_public_ones_do(tmp_path):
-    builder = get_builder("demo", data_dir=str(tmp_path))
-    splits = load_splits(builder)
-    ids = {name: set(split.image_ids) for name, split in splits.items()}
-    assert not ids["train"] & ids["val_seen"]
-    assert not ids["trainval"] & ids["test_seen"]
-    validation = ids["train"] | ids["val_seen"] | ids["val_unseen"]
-    assert validation == ids["trainval"] | ids["test_seen"]
-    assert ids["train"] & ids["test_seen"]  # the overlap that the clean protocol takes out
-    labels = {name: set(split.labels) for name, split in splits.items()}
+@pytest.mark.parametrize("config", [DEFAULT, *Builder.OPTIONAL_CONFIGS], ids=lambda c: c.name)
+def test_splits_relate_as_the_public_ones_do(config):
+    members = split_members(config)
+    of_image = config.labels()
+    numbers = {name: set(rows.tolist()) for name, rows in members.items()}
+    labels = {name: set(of_image[rows].tolist()) for name, rows in members.items()}
+    assert not numbers["train"] & numbers["val_seen"]
+    assert not numbers["trainval"] & numbers["test_seen"]
+    validation = numbers["train"] | numbers["val_seen"] | numbers["val_unseen"]
+    assert numbers["trainval"] <= validation
+    for name in ("train", "val_seen", "val_unseen"):
+        assert numbers[name] & numbers["test_seen"]  # what the clean protocol takes out
+        assert numbers[name] - numbers["test_seen"]
     assert not labels["trainval"] & labels["test_unseen"]
     assert not labels["train"] & labels["val_unseen"]
+    assert labels["train"] == labels["val_seen"]
+    assert labels["trainval"] == labels["test_seen"] == labels["train"] | labels["val_unseen"]
+    assert set().union(*numbers.values()) == set(range(len(of_image)))
 
-    features = splits["train"].image_features
-    assert np.isfinite(features).all() and features.dtype == np.float32
-    assert all(len(captions) == 10 for captions in splits["train"].captions)
-    for example in builder.as_dataset(split="train").take(50).as_numpy_iterator():
-        assert example["in_test_seen"] == (example["image_id"].decode() in ids["test_seen"])
+
+def test_what_is_stored(tmp_path):
+    builder = Builder(data_dir=tmp_path, config=FEW)
+    splits = load_splits(builder)
+    tests = set(splits["test_seen"].image_ids)
+    examples = list(builder.as_dataset(split="train").take(8).as_numpy_iterator())
+    pixels, problems = decode_pictures(tf.constant([one["image"] for one in examples]), 32)
+    assert not any(problems.numpy())
+    backbone = load_backbone(input_size=32)
+    assert splits["trainval"].backbone == backbone.record
+    again = backbone.features(pixels).numpy()
+    for example, features in zip(examples, again, strict=True):
+        assert Image.open(io.BytesIO(example["image"])).size == (160, 160)
+        np.testing.assert_allclose(example["image_features"], features, atol=1e-4)
+        assert len(example["captions"]) == 10
+        assert example["in_test_seen"] == (example["image_id"].decode() in tests)
+
+
+def test_a_drawing_does_not_change_captions_and_an_image_is_the_same_alone(monkeypatch):
+    world = demo_world.World()
+    values = demo_world.make_classes(world, 80)[[3, 4, 5]]
+    backbone = load_backbone(input_size=32)
+    images = make_images(world, values, backbone)
+    assert list(images) == [0, 1, 2]
+    assert images[2].jpeg != images[1].jpeg
+    monkeypatch.setattr(demo_world, "draw", lambda *_: np.zeros((160, 160, 3), np.uint8))
+    for number, image in make_images(world, values, backbone).items():
+        assert image.captions == images[number].captions
+        assert image.jpeg != images[number].jpeg
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
-"""A small synthetic world of birds: classes, image features and captions.
+"""A small synthetic world of birds: classes, pictures and captions.
 
 Everything is generated from one seed. Splits and file formats are defined elsewhere.
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
+
+from .bird import LOOK_SIZE
+from .drawing import draw
 
 _COLOURS = {
     "red": ("red", "crimson", "scarlet"),
@@ -77,21 +81,16 @@ class World:
     """The difficulty of the world; probabilities are per attribute of an instance or caption."""
 
     seed: int = 2020
-    feature_size: int = 128
-    background_size: int = 24
-    look_size: int = 16
-    look: float = 0.7  # strength of the look of a class, which no caption mentions
     other_value: float = 0.12  # an instance shows a value other than that of its class
     hidden: float = 0.10  # an attribute cannot be seen on the image
     mistake: float = 0.04  # a caption names a wrong value
-    noise: float = 0.25  # standard deviation of the noise on the features
 
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
-    """One image: its features, float32 [D], and its captions."""
+    """One image: its picture, uint8 [SIZE, SIZE, 3], and its captions."""
 
-    features: np.ndarray
+    picture: np.ndarray
     captions: list[str]
 
 
@@ -111,57 +110,39 @@ def make_classes(world: World, count: int) -> np.ndarray:
             return classes
 
 
-def class_name(number: int, values: np.ndarray) -> str:
-    """A readable name with some of the values, such as `007.small_red_crowned_blue_backed`."""
-    named = {
-        part: list(of_part)[value]
+def named(values: Sequence[int | None]) -> dict[str, str | None]:
+    """The names of values, by attribute; None is hidden."""
+    return {
+        part: None if value is None else list(of_part)[value]
         for (part, of_part), value in zip(ATTRIBUTES.items(), values, strict=True)
     }
-    return f"{number:03d}.{named['size']}_{named['crown']}_crowned_{named['back']}_backed"
 
 
-class Camera:
-    """Turns visible attributes into features: a fixed random two-layer network, plus noise."""
-
-    def __init__(self, world: World):
-        self._world = world
-        rng = np.random.default_rng([world.seed, 1])
-        visible = sum(len(values) for values in ATTRIBUTES.values())
-        inputs = visible + world.look_size + world.background_size
-        hidden = 4 * world.feature_size
-        self._first = rng.normal(size=(inputs, hidden)) * 0.7
-        self._second = rng.normal(size=(hidden, world.feature_size)) / np.sqrt(hidden)
-
-    def photograph(
-        self, shown: list[int | None], look: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
-        """Features of an instance with these values; None is a hidden value.
-
-        `look`, float [look_size], is shared by all images of a class.
-        """
-        parts = []
-        for values, value in zip(ATTRIBUTES.values(), shown, strict=True):
-            part = np.zeros(len(values))
-            if value is not None:
-                part[value] = rng.uniform(0.7, 1.3)
-            parts.append(part)
-        background = rng.normal(size=self._world.background_size) * 0.3
-        hidden = np.tanh(np.concatenate([*parts, look, background]) @ self._first)
-        features = np.maximum(hidden @ self._second, 0.0)
-        return (features + rng.normal(size=features.shape) * self._world.noise).astype(np.float32)
+def class_name(number: int, values: np.ndarray) -> str:
+    """A readable name with some of the values, such as `007.small_red_crowned_blue_backed`."""
+    shown = named(values.tolist())
+    return f"{number:03d}.{shown['size']}_{shown['crown']}_crowned_{shown['back']}_backed"
 
 
-def make_instance(world: World, camera: Camera, values: np.ndarray, number: int) -> Instance:
-    """Instance number `number` of the world, of the class with these values."""
+def look_of_class(world: World, values: np.ndarray) -> np.ndarray:
+    """What all images of a class show and no caption mentions, float [LOOK_SIZE]."""
+    return np.random.default_rng([world.seed, 3, *values]).normal(size=LOOK_SIZE)
+
+
+def make_instance(world: World, values: np.ndarray, number: int) -> Instance:
+    """Instance number `number` of the world, of the class with these values.
+
+    The picture has a random generator of its own, so a change of the drawing leaves the captions.
+    """
     rng = np.random.default_rng([world.seed, 2, number])
     shown: list[int | None] = []
-    for of_part, value in zip(ATTRIBUTES.values(), values, strict=True):
+    for of_part, value in zip(ATTRIBUTES.values(), values.tolist(), strict=True):
         if rng.random() < world.other_value:
-            value = rng.integers(len(of_part))
-        shown.append(None if rng.random() < world.hidden else int(value))
-    look = np.random.default_rng([world.seed, 3, *values]).normal(size=world.look_size)
-    features = camera.photograph(shown, world.look * look, rng)
-    return Instance(features, [_write_caption(world, shown, rng) for _ in range(10)])
+            value = int(rng.integers(len(of_part)))
+        shown.append(None if rng.random() < world.hidden else value)
+    pose = np.random.default_rng([world.seed, 4, number])
+    picture = draw(named(shown), look_of_class(world, values), pose)
+    return Instance(picture, [_write_caption(world, shown, rng) for _ in range(10)])
 
 
 def _write_caption(world: World, shown: list[int | None], rng: np.random.Generator) -> str:

@@ -14,7 +14,9 @@ from tests.helpers.programs import ROOT, run_program
 
 
 def test_a_closed_pipe_is_no_error_and_a_start_has_no_notes_of_tensorflow(demo_data_dir):
-    command = f"{sys.executable} {ROOT / 'inspect_main.py'} --data_dir={demo_data_dir}"
+    command = (
+        f"{sys.executable} {ROOT / 'inspect_main.py'} --config=small --data_dir={demo_data_dir}"
+    )
     environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
     done = subprocess.run(
         ["bash", "-c", f"{command} --per_class | head -1; exit ${{PIPESTATUS[0]}}"],
@@ -38,7 +40,11 @@ def test_the_config_of_a_dataset_is_in_the_help():
             *("export_main.py", ["--export_dir=models"], "no partial files are left"),
             marks=pytest.mark.slow,
         ),
-        ("train_main.py", ["--run_dir=new"], "continues from the last checkpoint"),
+        (
+            "train_main.py",
+            ["--run_dir=new", "--config=small"],
+            "continues from the last checkpoint",
+        ),
     ],
 )
 def test_ctrl_c_promises_what_is_true(program, flags, promise, tmp_path, demo_run, demo_data_dir):

@@ -106,7 +106,7 @@ def test_an_exported_ensemble_gives_its_measures(repeated_demo, demo_data_dir, t
         "export_main.py", f"--run_dir={run_dir}", f"--export_dir={exports}", f"--data_dir={data}"
     )
     assert exporting.returncode == 0, exporting.stderr
-    (built,) = (data / "demo").glob("*.*.*")
+    (built,) = (data / "demo" / "small").glob("*.*.*")
     found, expected = measure(run_dir, exports, built)
     assert found == pytest.approx(expected, abs=1e-6)
 

@@ -23,7 +23,14 @@ from tests.helpers.programs import ROOT, SMALL_MODEL, run_program
 pytestmark = pytest.mark.slow
 STEPS = 60
 TRAINING = [
-    *(*SMALL_MODEL, f"--steps={STEPS}", "--batch_size=16", "--captions=2", "--warmup_steps=2"),
+    *(
+        *SMALL_MODEL,
+        "--config=small",
+        f"--steps={STEPS}",
+        "--batch_size=16",
+        "--captions=2",
+        "--warmup_steps=2",
+    ),
     *("--log_every=2", "--checkpoint_every=3"),
 ]
 # Where each kill is aimed; two are aimed at nothing. What counts is where it landed.
@@ -60,8 +67,8 @@ class Watch:
 
     def phase(self) -> str:
         last = f"step_{STEPS:09d}.npz"
-        if not (self.data_dir / "demo" / "1.0.0").exists():
-            is_building = any(self.data_dir.glob("demo/incomplete.*"))
+        if not (self.data_dir / "demo" / "small" / "2.0.0").exists():
+            is_building = any(self.data_dir.glob("demo/small/incomplete.*"))
             return "dataset building" if is_building else "starting"
         if (self.run_dir / "results.json").exists():
             return "finished"

@@ -132,7 +132,7 @@ def read_rows(sweep_dir: Path) -> list[dict[str, str]]:
 
 def test_program_on_validation_splits(tmp_path, demo_data_dir):
     sweep_dir = tmp_path / "sweep"
-    flags = [*SMALL, f"--sweep_dir={sweep_dir}", f"--data_dir={demo_data_dir}"]
+    flags = [*SMALL, f"--sweep_dir={sweep_dir}", "--config=small", f"--data_dir={demo_data_dir}"]
     done = call_program("sweep_main.py", *flags, "--grid=kappa=0.25", "--validation_only")
     assert done.returncode == 0, done.stderr
     (row,) = read_rows(sweep_dir)
@@ -149,7 +149,7 @@ def test_program(tmp_path, demo_data_dir):
     sweep_dir = tmp_path / "sweep"
     flags = [
         *(*SMALL, "--equal_passes", "--jobs=2"),
-        *(f"--sweep_dir={sweep_dir}", f"--data_dir={demo_data_dir}"),
+        *(f"--sweep_dir={sweep_dir}", "--config=small", f"--data_dir={demo_data_dir}"),
     ]
     done = run_program("sweep_main.py", *flags, "--grid=kappa=0,0.5")
     assert done.returncode == 0, done.stderr
@@ -157,8 +157,9 @@ def test_program(tmp_path, demo_data_dir):
     assert {r["splits"] for r in rows} == {"test"}
     assert [r["kappa"] for r in rows] == ["0.0", "0.5"]
     assert all(0 <= float(r["h"]) <= 100 for r in rows)
-    # Equal passes: the model that is tested took its 8 steps times 1,560 / 965 images.
-    splits = apply_protocol(load_splits(get_builder("demo", data_dir=str(demo_data_dir))), "clean")
+    # Equal passes: the model that is tested took its 8 steps times 650 / 400 images.
+    builder = get_builder("demo", "small", data_dir=str(demo_data_dir))
+    splits = apply_protocol(load_splits(builder), "clean")
     expected = round(8 * len(splits["trainval"]) / len(splits["train"]))
     assert expected > 8 and {r["steps"] for r in rows} == {str(expected)}
     assert "| chosen | 0.5 | 0.0 |" in (sweep_dir / "ablation.md").read_text()

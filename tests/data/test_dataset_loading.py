@@ -91,7 +91,7 @@ def test_unknown_dataset(name):
 
 
 def test_unknown_config():
-    with pytest.raises(ClarelError, match=r"has no config 'large' \(--config\); it has: none"):
+    with pytest.raises(ClarelError, match=r"has no config 'large' \(--config\); it has: small"):
         get_builder("demo", "large")
 
 

@@ -179,6 +179,6 @@ def test_the_public_files_are_noted_too(tmp_path, form):
 
 def test_raw_files_for_a_dataset_without_any(tmp_path, demo_data_dir):
     with pytest.raises(ClarelError, match=r"'demo' is made without raw.* --dataset missing"):
-        load_splits(get_builder("demo", data_dir=str(demo_data_dir)), str(tmp_path))
+        load_splits(get_builder("demo", "small", data_dir=str(demo_data_dir)), str(tmp_path))
     with pytest.raises(ClarelError, match="'demo' is made without raw files"):
-        load_splits(get_builder("demo", data_dir=str(tmp_path)), str(tmp_path))
+        load_splits(get_builder("demo", "small", data_dir=str(tmp_path)), str(tmp_path))

@@ -106,7 +106,8 @@ def main() -> None:
     parser.add_argument("--data_dir", required=True)
     flags = parser.parse_args()
     keep_few_kernels()  # as the programs do
-    splits = apply_protocol(load_splits(get_builder("demo", data_dir=flags.data_dir)), "clean")
+    builder = get_builder("demo", "small", data_dir=flags.data_dir)
+    splits = apply_protocol(load_splits(builder), "clean")
     # A rate that does not fall: the schedule has no end that the hour would have to meet.
     config = preset("tiny").override(
         {"steps": 10**8, "schedule": "constant", "log_every": 200, "evaluate_every": LOOK_EVERY}

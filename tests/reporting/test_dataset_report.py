@@ -46,9 +46,9 @@ def test_names_ids_and_captions_are_printable(splits):
 
 
 def test_program_on_demo(demo_data_dir):
-    data = f"--data_dir={demo_data_dir}"
-    done = call_program("inspect_main.py", data)
+    data = ["--config=small", f"--data_dir={demo_data_dir}"]
+    done = call_program("inspect_main.py", *data)
     assert done.returncode == 0, done.stderr
-    assert "demo/1.0.0" in done.stdout and "Tokens a caption" in done.stdout
-    wrong = call_program("inspect_main.py", data, "--word_vectors=none.txt")
+    assert "demo/small/2.0.0" in done.stdout and "Tokens a caption" in done.stdout
+    wrong = call_program("inspect_main.py", *data, "--word_vectors=none.txt")
     assert wrong.returncode == 1 and wrong.stderr.splitlines()[-1].startswith("error: cannot read")

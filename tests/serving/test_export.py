@@ -43,7 +43,7 @@ def exported(tmp_path_factory, demo_run, demo_data_dir):
     done = call_program("export_main.py", *flags, "--gallery_split=test_unseen")
     assert done.returncode == 0, done.stderr
     assert "Exported version 1" in done.stdout
-    builder = get_builder("demo", data_dir=str(folder / "data"))
+    builder = get_builder("demo", "small", data_dir=str(folder / "data"))
     model = load_model(folder / "run" / "model.keras")
     return (
         folder,
@@ -143,7 +143,7 @@ def test_served_probabilities_are_the_softmax_over_all_classes(exported, tmp_pat
 
 def test_a_plain_loop_over_the_embedders_gives_the_same_measures(exported):
     folder = exported[0]
-    (built,) = (folder / "data" / "demo").glob("*.*.*")
+    (built,) = (folder / "data" / "demo" / "small").glob("*.*.*")
     found, expected = measure(folder / "run", folder / "models", built)
     assert found == pytest.approx(expected, abs=1e-6)
 
@@ -323,7 +323,7 @@ def test_a_classifier_that_looks_at_blocks_of_classes_gives_the_same_answers(exp
     prototypes = rng.normal(size=(23, 16)).astype("f4")
     names = [f"class {i}" for i in range(23)]
     features = splits["test_seen"].image_features[:3]
-    spec = tf.TensorSpec([None, 128], tf.float32, "image_features")
+    spec = tf.TensorSpec([None, 1280], tf.float32, "image_features")
     answers = []
     for block in (1000, 5):
         classifier = PrototypeClassifier(
@@ -382,7 +382,7 @@ def test_bad_requests_get_an_error_and_the_next_one_an_answer(exported, tmp_path
     ]
     answers = ask_cpp(folder / "models/prototype_classifier/1", tmp_path, calls)
     assert "image_features must be finite" in answers[0]["error"]
-    assert "image_features have 127 numbers for each image" in answers[1]["error"]
+    assert "image_features have 1279 numbers for each image" in answers[1]["error"]
     assert "one class name is needed for each sentence" in answers[2]["error"]
     assert len(answers[3]["class_name"]) == 2
 
@@ -394,10 +394,10 @@ def test_a_known_bad_export_fails_in_the_loader(exported, tmp_path):
     module.model = model
     module.serve = tf.function(
         lambda image_features: {"embedding": model.image_tower(image_features)},
-        [tf.TensorSpec([None, 128], tf.float32, "image_features")],
+        [tf.TensorSpec([None, 1280], tf.float32, "image_features")],
     )
     tf.saved_model.save(module, str(tmp_path / "bad"), {"serving_default": module.serve})
-    features = np.zeros((1, 128), np.float32)
+    features = np.zeros((1, 1280), np.float32)
     (answer,) = ask_cpp(
         tmp_path / "bad", tmp_path, [("serving_default", {"image_features": features})]
     )
@@ -412,7 +412,7 @@ def test_signatures_operations_and_sizes(exported):
         [-1],
     )
     image = signatures(folder / "models/image_embedder/1")["serving_default"]
-    assert [d.size for d in image.inputs["image_features"].tensor_shape.dim] == [-1, 128]
+    assert [d.size for d in image.inputs["image_features"].tensor_shape.dim] == [-1, 1280]
     assert [d.size for d in image.outputs["embedding"].tensor_shape.dim] == [-1, 16]
     assert set(signatures(folder / "models/prototype_classifier/1")) >= {
         *("serving_default", "classify_with_alpha", "classify_with_new_classes"),

@@ -208,7 +208,7 @@ def test_a_damaged_record_file_is_named(data_dir, damage, message):
     [path] = data_dir.rglob("demo-train.tfrecord*")
     damage(path)
     with pytest.raises(ClarelError) as caught:
-        load_splits(get_builder("demo", data_dir=str(data_dir)))
+        load_splits(get_builder("demo", "small", data_dir=str(data_dir)))
     assert message in str(caught.value)
 
 
@@ -216,7 +216,7 @@ def test_a_cut_description_of_a_dataset_is_named(data_dir):
     [path] = data_dir.rglob("dataset_info.json")
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ClarelError, match="cannot read the dataset 'demo'"):
-        load_splits(get_builder("demo", data_dir=str(data_dir)))
+        load_splits(get_builder("demo", "small", data_dir=str(data_dir)))
 
 
 def test_images_too_large_for_the_model_are_refused_when_it_is_evaluated(finished_run, splits):

@@ -95,10 +95,10 @@ def test_an_export_to_a_full_disk_leaves_the_versions_that_were_there(disk, fini
 def test_a_dataset_that_does_not_fit_is_built_when_there_is_room(disk):
     disk.resize("1m")
     with pytest.raises(ClarelError, match=r"cannot write to the dataset's folder .*No space left"):
-        load_splits(get_builder("demo", data_dir=str(disk.path)))
+        load_splits(get_builder("demo", "small", data_dir=str(disk.path)))
     assert not list(disk.path.rglob("incomplete.*"))
     disk.resize("64m")
-    assert len(load_splits(get_builder("demo", data_dir=str(disk.path)))) == 6
+    assert len(load_splits(get_builder("demo", "small", data_dir=str(disk.path)))) == 6
 
 
 def as_anybody() -> None:
@@ -142,7 +142,7 @@ attempt("a file", lambda: open_run(folder / "file"))
 attempt("below a file", lambda: open_run(folder / "file" / "below"))
 attempt("export", lambda: export_run(None, {}, [], {}, folder / "closed" / "models"))
 attempt("export to a file", lambda: export_run(None, {}, [], {}, folder / "file"))
-attempt("data", lambda: load_splits(get_builder("demo", data_dir=str(folder / "closed"))))
+attempt("data", lambda: load_splits(get_builder("demo", "small", data_dir=str(folder / "closed"))))
 attempt("vectors", lambda: load_word_vectors(folder / "secret", ["a"]))
 attempt("vocabulary", lambda: load_vocabulary(folder / "secret"))
 attempt("features", lambda: read_image_features(str(folder / "secret")))

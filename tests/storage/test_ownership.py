@@ -42,7 +42,7 @@ def somebodys_folder(path: Path) -> Path:
 def test_the_program_refuses_a_folder_of_somebody_else(tmp_path, demo_data_dir):
     folder = somebodys_folder(tmp_path / "p")
     before = contents(tmp_path)
-    flags = ["--dataset=demo", "--steps=20", f"--data_dir={demo_data_dir}", *SMALL_MODEL]
+    flags = ["--config=small", "--steps=20", f"--data_dir={demo_data_dir}", *SMALL_MODEL]
     for more in ([], ["--restart"]):
         done = call_program("train_main.py", *flags, f"--run_dir={folder}", *more)
         assert done.returncode == 1
@@ -309,11 +309,11 @@ def test_an_export_refuses_before_its_work_and_leaves_everything(tmp_path, expor
 
 
 def test_what_killed_builds_left_is_told_from_what_is_not_ours(tmp_path):
-    home = tmp_path / "demo"
-    mine = home / "incomplete.AAAAAA_1.0.0"
+    home = tmp_path / "demo" / "small"
+    mine = home / "incomplete.AAAAAA_2.0.0"
     mine.mkdir(parents=True)
     (mine / "thesis.tex").write_text("work")
-    mixed, left = home / "incomplete.BBBBBB_1.0.0", home / "incomplete.CCCCCC_1.0.0"
+    mixed, left = home / "incomplete.BBBBBB_2.0.0", home / "incomplete.CCCCCC_2.0.0"
     for folder in (mixed, left):
         folder.mkdir()
         ownership.write_mark(folder, "dataset")
@@ -322,18 +322,18 @@ def test_what_killed_builds_left_is_told_from_what_is_not_ours(tmp_path):
     (mixed / "notes.txt").write_text("work")
     finished = home / "finished"
     shutil.copytree(left, finished)
-    (home / "incomplete.FFFFFF_1.0.0").symlink_to(finished)
-    busy = home / "incomplete.DDDDDD_1.0.0"
+    (home / "incomplete.FFFFFF_2.0.0").symlink_to(finished)
+    busy = home / "incomplete.DDDDDD_2.0.0"
     busy.mkdir()
-    (home / "incomplete.EEEEEE_1.0.0").mkdir()
+    (home / "incomplete.EEEEEE_2.0.0").mkdir()
     with ownership.marked_while_used(busy, "dataset"):
-        prepare(get_builder("demo", data_dir=str(tmp_path)))
+        prepare(get_builder("demo", "small", data_dir=str(tmp_path)))
     assert (mine / "thesis.tex").read_text() == "work"
     assert (mixed / "notes.txt").exists() and (mixed / "bucket_001.tmp").exists()
     assert busy.exists() and not left.exists()
     assert (finished / "bucket_001.tmp").exists()
-    assert not (home / "incomplete.EEEEEE_1.0.0").exists()
-    assert ownership.kind_of(home / "1.0.0") == "dataset"
+    assert not (home / "incomplete.EEEEEE_2.0.0").exists()
+    assert ownership.kind_of(home / "2.0.0") == "dataset"
 
 
 def test_a_lock_of_somebody_else_keeps_its_contents(tmp_path):

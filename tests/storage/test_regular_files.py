@@ -107,7 +107,7 @@ def test_word_vectors_that_are_a_pipe_end_the_program(tmp_path, demo_data_dir):
     os.mkfifo(tmp_path / "vectors")
     done = call_program(
         "train_main.py",
-        *(f"--data_dir={demo_data_dir}", f"--run_dir={tmp_path / 'run'}"),
+        *("--config=small", f"--data_dir={demo_data_dir}", f"--run_dir={tmp_path / 'run'}"),
         f"--word_vectors={tmp_path / 'vectors'}",
     )
     assert done.returncode == 1

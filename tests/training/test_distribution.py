@@ -156,7 +156,7 @@ SMALL = [
 
 @pytest.mark.slow
 def test_a_worker_that_dies_stops_the_job_and_the_same_command_resumes_it(tmp_path, demo_data_dir):
-    command = [ROOT / "train_main.py", f"--data_dir={demo_data_dir}", *SMALL]
+    command = [ROOT / "train_main.py", "--config=small", f"--data_dir={demo_data_dir}", *SMALL]
     command += ["--distribute=multi_worker"]
     unbroken, folder = tmp_path / "unbroken", tmp_path / "run"
     chief, other = run([*command, f"--run_dir={unbroken}"], tmp_path, workers=2)
@@ -184,7 +184,7 @@ def test_workers_that_would_train_differently_are_refused(tmp_path, demo_data_di
         (tmp_path / str(worker)).mkdir()
         vectors = f"bird 1 2 3\nred 4 5 {6 + worker * (differs == 'data')}\n"
         (tmp_path / str(worker) / "vectors.txt").write_text(vectors)
-    command = [ROOT / "train_main.py", f"--data_dir={demo_data_dir}", *SMALL]
+    command = [ROOT / "train_main.py", "--config=small", f"--data_dir={demo_data_dir}", *SMALL]
     command += ["--distribute=multi_worker", "--word_vectors=vectors.txt", "--run_dir=run"]
     command += ["--seed={worker}"] if differs == "settings" else []
     with processes(command, tmp_path / "{worker}", workers=2) as started:

@@ -182,7 +182,7 @@ def test_a_flipped_sign_on_one_worker_is_noticed(tmp_path, demo_data_dir):
     losses.write_text(re.sub(r"return tf\.reduce_mean\(", "return -tf.reduce_mean(", text, count=1))
     assert losses.read_text() != text
     command = [tmp_path / "{worker}" / "train_main.py", f"--data_dir={demo_data_dir}"]
-    command += ["--distribute=multi_worker", f"--run_dir={tmp_path / 'run'}"]
+    command += ["--config=small", "--distribute=multi_worker", f"--run_dir={tmp_path / 'run'}"]
     with processes(command, tmp_path, workers=2) as started:
         messages = [error_line(process, timeout=120) for process in started]
     assert messages[0] == messages[1]
