@@ -17,7 +17,7 @@ from clarel_tf import datasets
 from clarel_tf.data.builders import BUILD_KIND, MarkedBuild
 from clarel_tf.data.embedding_builds import record_of
 from clarel_tf.data.pictures import StoredPictures
-from clarel_tf.data.schema import DESCRIPTIONS, READ_ALWAYS, SPLITS
+from clarel_tf.data.schema import DESCRIPTIONS, READ_ALWAYS, SPLITS, OnlyFields
 from clarel_tf.data.split import Split
 from clarel_tf.errors import ClarelError, brief
 from clarel_tf.storage import files, ownership
@@ -294,8 +294,7 @@ def _load_split(builder: tfds.core.DatasetBuilder, name: str) -> Split:
 
 def _examples(builder: tfds.core.DatasetBuilder, split: str) -> tf.data.Dataset:
     """The examples of a split, without their pictures."""
-    wanted = tfds.decode.PartialDecoding(dict.fromkeys(READ_ALWAYS, True))
-    return builder.as_dataset(split=split, decoders=wanted)
+    return builder.as_dataset(split=split, decoders=OnlyFields(READ_ALWAYS))
 
 
 def _with_known_width(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -4,8 +4,6 @@ import dataclasses
 from collections.abc import Collection
 from typing import Any
 
-_WANTED = {"image_id": True, "image": True}
-
 
 @dataclasses.dataclass(frozen=True)
 class StoredPictures:
@@ -27,11 +25,10 @@ class StoredPictures:
         wanted = {image_id.encode() for image_id in image_ids}
         if not wanted or not self._has_pictures():
             return {}
-        import tensorflow_datasets as tfds  # late: `Split` is used without TFDS too
+        from clarel_tf.data.schema import OnlyFields  # late: `Split` is used without TFDS too
 
-        examples = self.builder.as_dataset(
-            split=self.split, decoders=tfds.decode.PartialDecoding(_WANTED)
-        )
+        wanted_fields = OnlyFields(("image_id", "image"))
+        examples = self.builder.as_dataset(split=self.split, decoders=wanted_fields)
         found = {}
         for example in examples.as_numpy_iterator():
             if example["image_id"] in wanted and example["image"]:

@@ -48,6 +48,20 @@ def example_features(
     )
 
 
+class OnlyFields(tfds.decode.PartialDecoding):
+    """Reads some fields of examples and leaves the others where they are.
+
+    The base class does the same, with a deprecation warning of TFDS for each field.
+    """
+
+    def __init__(self, names: Sequence[str]):
+        super().__init__(dict.fromkeys(names, True))
+        self._names = names
+
+    def extract_features(self, features: tfds.features.FeaturesDict) -> tfds.features.FeaturesDict:
+        return tfds.features.FeaturesDict({name: features[name] for name in self._names})
+
+
 def checked_name(name: str, place: str) -> str:
     """The name of a class or an image, if it can be stored as a line of a text file.
 
