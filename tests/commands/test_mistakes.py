@@ -41,7 +41,7 @@ def test_a_mistake_is_one_line_that_names_the_flag(place, program, flags, messag
 @pytest.mark.parametrize("program", ["train", "inspect"])
 def test_a_wrong_vector_file_is_named_with_its_flag(place, demo_data_dir, program):
     for name in ("none.txt", "a.txt", "."):
-        flags = [f"--data_dir={demo_data_dir}", f"--word_vectors={name}"]
+        flags = ["--config=small", f"--data_dir={demo_data_dir}", f"--word_vectors={name}"]
         done = call_program(f"{program}_main.py", *flags, cwd=place)
         assert done.returncode == 1
         assert "word_vectors" in done.stderr and name in done.stderr

@@ -51,4 +51,6 @@ def test_program_on_demo(demo_data_dir):
     assert done.returncode == 0, done.stderr
     assert "demo/small/2.0.0" in done.stdout and "Tokens a caption" in done.stdout
     wrong = call_program("inspect_main.py", *data, "--word_vectors=none.txt")
-    assert wrong.returncode == 1 and wrong.stderr.splitlines()[-1].startswith("error: cannot read")
+    assert wrong.returncode == 1 and wrong.stderr.splitlines()[-1].startswith(
+        "error: --word_vectors: cannot read"
+    )
