@@ -22,6 +22,7 @@ from clarel_tf.serving.export import export_run
 from clarel_tf.storage import ownership
 from clarel_tf.storage.files import read_json
 from tests.conftest import NAMES
+from tests.helpers.pairs_data import make_data, write_folder
 from tests.helpers.programs import SMALL_MODEL, call_program
 
 
@@ -309,31 +310,32 @@ def test_an_export_refuses_before_its_work_and_leaves_everything(tmp_path, expor
 
 
 def test_what_killed_builds_left_is_told_from_what_is_not_ours(tmp_path):
-    home = tmp_path / "demo" / "small"
-    mine = home / "incomplete.AAAAAA_2.0.0"
+    home = tmp_path / "pairs" / "plain"
+    mine = home / "incomplete.AAAAAA_1.0.0"
     mine.mkdir(parents=True)
+    raw = write_folder(tmp_path / "raw", make_data(5, 4, range(1, 2), 3))
     (mine / "thesis.tex").write_text("work")
-    mixed, left = home / "incomplete.BBBBBB_2.0.0", home / "incomplete.CCCCCC_2.0.0"
+    mixed, left = home / "incomplete.BBBBBB_1.0.0", home / "incomplete.CCCCCC_1.0.0"
     for folder in (mixed, left):
         folder.mkdir()
         ownership.write_mark(folder, "dataset")
-        (folder / "demo-train.tfrecord-00000-of-00001").write_bytes(b"half")
+        (folder / "pairs-train.tfrecord-00000-of-00001").write_bytes(b"half")
         (folder / "bucket_001.tmp").write_bytes(b"half")
     (mixed / "notes.txt").write_text("work")
     finished = home / "finished"
     shutil.copytree(left, finished)
-    (home / "incomplete.FFFFFF_2.0.0").symlink_to(finished)
-    busy = home / "incomplete.DDDDDD_2.0.0"
+    (home / "incomplete.FFFFFF_1.0.0").symlink_to(finished)
+    busy = home / "incomplete.DDDDDD_1.0.0"
     busy.mkdir()
-    (home / "incomplete.EEEEEE_2.0.0").mkdir()
+    (home / "incomplete.EEEEEE_1.0.0").mkdir()
     with ownership.marked_while_used(busy, "dataset"):
-        prepare(get_builder("demo", "small", data_dir=str(tmp_path)))
+        prepare(get_builder("pairs", "plain", data_dir=str(tmp_path)), str(raw))
     assert (mine / "thesis.tex").read_text() == "work"
     assert (mixed / "notes.txt").exists() and (mixed / "bucket_001.tmp").exists()
     assert busy.exists() and not left.exists()
     assert (finished / "bucket_001.tmp").exists()
-    assert not (home / "incomplete.EEEEEE_2.0.0").exists()
-    assert ownership.kind_of(home / "2.0.0") == "dataset"
+    assert not (home / "incomplete.EEEEEE_1.0.0").exists()
+    assert ownership.kind_of(home / "1.0.0") == "dataset"
 
 
 def test_a_lock_of_somebody_else_keeps_its_contents(tmp_path):
