@@ -32,6 +32,9 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "mirrored", False, "mean over the features of each picture and of its mirror image"
     )
+    flags.DEFINE_bool(
+        "cropped", False, "only the middle of each picture, seven eighths of its height and width"
+    )
     flags.DEFINE_bool("skip_broken", False, "leave out broken and huge pictures")
 
 
@@ -44,7 +47,9 @@ def main() -> None:
     from clarel_tf.images.extraction import extract_folder
     from clarel_tf.images.loading import load_backbone
 
-    backbone = load_backbone(values.backbone, values.input_size, values.weights, values.mirrored)
+    backbone = load_backbone(
+        values.backbone, values.input_size, values.weights, values.mirrored, values.cropped
+    )
     names = extract_folder(
         values.images,
         values.output,

@@ -20,19 +20,21 @@ class BackboneChoice:
       input_size: height and width of the pixels; None is the size that the network was made for.
       weights: path of a file of weights for a model of keras.applications.
       mirrored: takes the mean over the features of a picture and of its mirror image.
+      cropped: shows the network only the middle of a picture.
     """
 
     backbone: str = DEFAULT
     input_size: int | None = None
     weights: str | None = None
     mirrored: bool = False
+    cropped: bool = False
 
     def load(self, folder: Path) -> Backbone:
         """The backbone; paths are relative to `folder`."""
         local = folder / self.backbone
         name = str(local) if local.exists() else self.backbone
         weights = None if self.weights is None else folder / self.weights
-        return load_backbone(name, self.input_size, weights, self.mirrored)
+        return load_backbone(name, self.input_size, weights, self.mirrored, self.cropped)
 
     def files(self, folder: Path) -> list[Path]:
         """`backbone.json` and the files in `folder` that it names, as far as they are there."""

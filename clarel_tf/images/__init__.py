@@ -11,5 +11,6 @@ graph; `export_resources()` lists what a Keras `ExportArchive` must track. Its `
 (`backbone_record.BackboneRecord`) says which network it is, the SHA-256 of its weights, the input
 size and the preprocessing. Whoever stores features stores the record beside them, and calls
 `record.check_same(...)` before features of two sources meet. `loading.load_backbone(name,
-input_size, weights, mirrored)` makes a backbone: the default, one of keras.applications, or a file.
+input_size, weights, mirrored, cropped)` makes a backbone: the default, one of keras.applications,
+or a file.
 """

@@ -23,6 +23,7 @@ class BackboneRecord:
       mirrored: the features are the mean over the picture and its mirror image.
       feature_width: numbers for each picture.
       resizing: how a picture gets to the input size.
+      cropped: the network saw the middle of the picture, seven eighths of its height and width.
     """
 
     name: str
@@ -32,10 +33,11 @@ class BackboneRecord:
     mirrored: bool
     feature_width: int
     resizing: str = RESIZING
+    cropped: bool = False  # records of older versions lack it
 
     def __str__(self) -> str:
-        mirrored = " and mirrored" if self.mirrored else ""
-        return f"{self.name} at {self.input_size} pixels{mirrored}"
+        views = ", cropped" * self.cropped + ", mirrored" * self.mirrored
+        return f"{self.name} at {self.input_size} pixels{views}"
 
     def to_json(self) -> str:
         """The record as one line, for an array of strings in a file of features."""

@@ -1,7 +1,7 @@
 """`Backbone`, a network that turns pixels into features, with all that belongs to it."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -12,11 +12,25 @@ from clarel_tf.images.backbone_record import BackboneRecord
 Network = Callable[[tf.Tensor], tf.Tensor]
 
 
+class Views(NamedTuple):
+    """What of a picture the network sees.
+
+    Attributes:
+      mirrored: also its mirror image; the features are the mean of both.
+      cropped: only the middle, seven eighths of the height and of the width.
+    """
+
+    mirrored: bool = False
+    cropped: bool = False
+
+
 class Backbone:
     """A frozen network with its preprocessing inside.
 
     Attributes:
       record: which network it is, to be stored beside its features.
+      input_size: height and width of the pixels that `features` takes. A cropping backbone takes
+        more than its network.
 
     Example:
 
@@ -35,7 +49,7 @@ class Backbone:
         input_size: int,
         preprocessing: str,
         network: Network,
-        mirrored: bool = False,
+        views: Views = Views(),
         resources: Sequence[Any] = (),
     ):
         """Runs the network once, on a black picture, and refuses one that gives no features.
@@ -45,20 +59,24 @@ class Backbone:
             [B, h, w, D], over which the mean is taken.
           resources: what a Keras `ExportArchive` must track.
         """
-        self._network, self._mirrored, self._resources = network, mirrored, list(resources)
+        self._network, self._views, self._resources = network, views, list(resources)
+        self._margin = input_size // 14 if views.cropped else 0
+        self.input_size = input_size + 2 * self._margin
         try:
-            probe = self.features(tf.zeros([1, input_size, input_size, 3]))
+            probe = self.features(tf.zeros([1, self.input_size, self.input_size, 3]))
         except ClarelError as error:
             raise ClarelError(f"backbone {name}: {error}") from error
         if not np.isfinite(probe.numpy()).all():
             raise ClarelError(f"backbone {name} gives NaN or infinity for a black picture")
         self.record = BackboneRecord(
-            name, weights_sha256, input_size, preprocessing, mirrored, int(probe.shape[1])
+            name,
+            weights_sha256,
+            input_size,
+            preprocessing,
+            views.mirrored,
+            int(probe.shape[1]),
+            cropped=views.cropped,
         )
-
-    @property
-    def input_size(self) -> int:
-        return self.record.input_size
 
     @property
     def feature_width(self) -> int:
@@ -71,7 +89,9 @@ class Backbone:
           pixels: float32 [B, input_size, input_size, 3] from 0 to 255, as `decode_pictures` gives
             them.
         """
-        if not self._mirrored:
+        if margin := self._margin:
+            pixels = pixels[:, margin:-margin, margin:-margin]
+        if not self._views.mirrored:
             return self._pooled(pixels)
         both = self._pooled(tf.concat([pixels, tf.reverse(pixels, [2])], 0))
         plain, mirrored = tf.split(both, 2)

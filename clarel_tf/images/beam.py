@@ -28,6 +28,7 @@ def extracted_files(
     input_size: int | None = None,
     weights: str | None = None,
     mirrored: bool = False,
+    cropped: bool = False,
     skip_broken: bool = False,
     part: int = _PART,
 ) -> beam.PCollection:
@@ -39,7 +40,7 @@ def extracted_files(
     Args:
       images: folder of pictures.
       output: folder of the files of features.
-      backbone, input_size, weights, mirrored: as for `load_backbone`.
+      backbone, input_size, weights, mirrored, cropped: as for `load_backbone`.
       skip_broken: leaves broken pictures out; otherwise they fail the pipeline.
       part: pictures of a file.
     """
@@ -49,7 +50,7 @@ def extracted_files(
         (f"features-{start // part:05d}.npz", names[start : start + part])
         for start in range(0, len(names), part)
     ]
-    options = (backbone, input_size, weights, mirrored)
+    options = (backbone, input_size, weights, mirrored, cropped)
     return (
         pipeline
         | "Parts" >> beam.Create(parts)

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from clarel_tf.errors import ClarelError, brief
-from clarel_tf.images.backbones import Backbone
+from clarel_tf.images.backbones import Backbone, Views
 from clarel_tf.storage import files
 
 # Input sizes other than 224.
@@ -28,7 +28,7 @@ def model_names() -> list[str]:
 
 
 def load_application(
-    name: str, input_size: int | None = None, weights: Path | None = None, mirrored: bool = False
+    name: str, input_size: int | None = None, weights: Path | None = None, views: Views = Views()
 ) -> Backbone:
     """The backbone of a model of keras.applications.
 
@@ -49,7 +49,7 @@ def load_application(
         return network(preprocess(pixels), training=False)
 
     preprocessing = f"keras.applications.{module}.preprocess_input"
-    return Backbone(name, _hash_of(network), size, preprocessing, features, mirrored)
+    return Backbone(name, _hash_of(network), size, preprocessing, features, views)
 
 
 def _make(make: Any, size: int, weights: str | None, name: str) -> keras.Model:

@@ -13,14 +13,14 @@ import keras
 import tensorflow as tf
 
 from clarel_tf.errors import ClarelError, brief
-from clarel_tf.images.backbones import Backbone, Network
+from clarel_tf.images.backbones import Backbone, Network, Views
 from clarel_tf.storage import files
 from clarel_tf.storage.expansion import check_claims
 
 _PREPROCESSING = "inside the network"
 
 
-def load_keras_file(path: Path, input_size: int | None = None, mirrored: bool = False) -> Backbone:
+def load_keras_file(path: Path, input_size: int | None = None, views: Views = Views()) -> Backbone:
     """The backbone in a `.keras` file, loaded in safe mode: code in it is refused."""
     try:
         with files.open_regular(path) as file, zipfile.ZipFile(file) as archive:
@@ -36,10 +36,10 @@ def load_keras_file(path: Path, input_size: int | None = None, mirrored: bool = 
     size = _size_of(tuple(model.input_shape), input_size, path)
     dtype = tf.as_dtype(model.inputs[0].dtype)
     network = _fed_with(lambda pixels: model(pixels, training=False), dtype)
-    return Backbone(path.name, files.sha256(path), size, _PREPROCESSING, network, mirrored)
+    return Backbone(path.name, files.sha256(path), size, _PREPROCESSING, network, views)
 
 
-def load_saved_model(path: Path, input_size: int | None = None, mirrored: bool = False) -> Backbone:
+def load_saved_model(path: Path, input_size: int | None = None, views: Views = Views()) -> Backbone:
     """The backbone in a SavedModel: its signature `serving_default`, one input and one output.
 
     A SavedModel is a program; TensorFlow runs what is in it. Use only your own.
@@ -59,7 +59,7 @@ def load_saved_model(path: Path, input_size: int | None = None, mirrored: bool =
     size = _size_of(tuple(spec.shape.as_list()), input_size, path)
     network = _fed_with(lambda pixels: signature(**{name: pixels})[output], spec.dtype)
     digest = _hash_of_tree(path)
-    return Backbone(path.name, digest, size, _PREPROCESSING, network, mirrored, [loaded])
+    return Backbone(path.name, digest, size, _PREPROCESSING, network, views, [loaded])
 
 
 def _size_of(shape: tuple[int | None, ...], wanted: int | None, path: Path) -> int:

@@ -47,7 +47,7 @@ def test_the_default_is_the_network_that_it_was(lite2):
     np.testing.assert_allclose([found.mean(), found.std(), found.max()], WAVES[6:], atol=1e-4)
 
 
-def test_another_size_and_mirroring():
+def test_another_size_mirroring_and_cropping():
     plain, mirrored = load_backbone(input_size=128), load_backbone(input_size=128, mirrored=True)
     picture = tf.constant(waves(128))
     turned = tf.reverse(picture, [2])
@@ -57,6 +57,22 @@ def test_another_size_and_mirroring():
     assert np.abs(plain.features(picture) - mean).max() > 0.01
     with pytest.raises(ClarelError, match="mirrored False and True"):
         plain.record.check_same(mirrored.record, "a.npz", "b.npz")
+    cropped = load_backbone(input_size=128, mirrored=True, cropped=True)
+    assert cropped.input_size == 146  # 128 is seven eighths of it
+    wide = tf.random.stateless_uniform([1, 146, 146, 3], [1, 2], maxval=255.0)
+    wide = tf.concat(
+        [
+            wide[:, :9],
+            tf.concat([wide[:, 9:137, :9], picture, wide[:, 9:137, 137:]], 2),
+            wide[:, 137:],
+        ],
+        1,
+    )
+    np.testing.assert_allclose(cropped.features(wide), mean, atol=1e-5)
+    assert (cropped.record.input_size, cropped.record.cropped) == (128, True)
+    assert str(cropped.record) == "efficientnet_lite2 at 128 pixels, cropped, mirrored"
+    with pytest.raises(ClarelError, match="cropped False and True"):
+        mirrored.record.check_same(cropped.record, "a.npz", "b.npz")
     with pytest.raises(ClarelError, match="input_size 9 is not between"):
         load_backbone(input_size=9)
 
