@@ -1,13 +1,13 @@
 """Probabilities against what was observed: fitting the temperatures, and the calibration error.
 
-The temperatures are fitted to whether the answer is right, by the likelihood of the two outcomes,
-since that is what the probability of an answer is read for. Two temperatures fit better than one,
-but images of a class are alike, so the likelihood counts as that of one image for each class, and a
-prior keeps the two together where little speaks for the difference: `_APART` is the standard
-deviation of the logarithm of their ratio. docs/lab_notes.md has what was tried.
+The two temperatures are fitted so that the mean probability of the answers equals the share of
+right answers, both of images of seen classes and of images of unseen classes. So neither kind gets
+probabilities that are too high, whatever share of the images is of that kind. A prior keeps the two
+together where few images speak for a difference: `_APART` is the standard deviation of the
+logarithm of their ratio. docs/lab_notes.md has what was tried.
 
-If all answers were right, the best temperature would be 0, and every probability 0 or 1. So a right
-answer counts as right with (n + 1) / (n + 2), where n is the number of right answers (Platt 1999).
+If all answers were right, the best temperature would be 0, and every probability 0 or 1. So the
+share of n answers of which k are right counts as (k + 1) / (n + 2).
 """
 
 import math
@@ -19,37 +19,43 @@ from clarel_tf.decision.probabilities import Temperatures, exponential_sums, pro
 from clarel_tf.evaluation.ranked import RankedImages
 from clarel_tf.evaluation.trust_records import CalibrationErrors, Reliability, ReliabilityBin
 
-_APART = 0.25
+_APART = 0.5
 _BINS = 15
 _BLOCK = 4096  # images at a time
-_LEAST = 1e-12  # a probability of 0 or 1 would have an infinite log-likelihood
 
 
 def fit_temperatures(images: RankedImages) -> Temperatures:
     """The temperatures for images whose nearest class is seen, and for all others."""
-    correct = images.is_correct()
-    side = images.nearest_is_seen()
+    correct, side = images.is_correct(), images.nearest_is_seen()
+    of_seen = images.is_seen[images.own]
+    kinds = [kind for kind in (of_seen, ~of_seen) if kind.any()]
     below = (images.distances.min(axis=1, keepdims=True) - images.distances).astype(np.float64)
-    weight = len(np.unique(images.own)) / len(correct)
-    target = (np.count_nonzero(correct) + 1.0) / (np.count_nonzero(correct) + 2.0)
 
-    def loss(chosen: np.ndarray, log_temperature: float) -> float:
-        p = 1.0 / np.exp(below[chosen] / np.exp(log_temperature)).sum(axis=1)
-        log_right, log_wrong = (np.log(np.maximum(share, _LEAST)) for share in (p, 1.0 - p))
-        of_right = target * log_right + (1.0 - target) * log_wrong
-        return -weight * float(np.where(correct[chosen], of_right, log_wrong).sum())
-
-    def total(logs: np.ndarray) -> float:
-        apart = np.square(logs[0] - logs[1]) / (2.0 * _APART**2)
-        return float(loss(side, logs[0]) + loss(~side, logs[1]) + apart)
+    def loss(logs: np.ndarray) -> float:
+        temperatures = np.exp(np.where(side, *logs))[:, np.newaxis]
+        given = 1.0 / np.exp(below / temperatures).sum(axis=1)
+        apart = float(np.square(logs[0] - logs[1])) / (2.0 * _APART**2)
+        return apart + sum(_misfit(given[kind], correct[kind]) for kind in kinds)
 
     start = np.log(max(float(np.median(-below)), 1e-6))
     one = scipy.optimize.minimize_scalar(
-        lambda log: total(np.array([log, log])), bounds=(start - 12, start + 7), method="bounded"
+        lambda log: loss(np.array([log, log])), bounds=(start - 12, start + 7), method="bounded"
     )
-    both = scipy.optimize.minimize(total, [one.x, one.x], method="Nelder-Mead")
+    both = scipy.optimize.minimize(loss, [one.x, one.x], method="Nelder-Mead")
     seen, unseen = np.exp(both.x)
     return float(seen), float(unseen)
+
+
+def _misfit(given: np.ndarray, correct: np.ndarray) -> float:
+    """-log of the likelihood of the share of right answers, as a normal distribution.
+
+    Args:
+      given: float [N], probabilities of the answers.
+      correct: bool [N].
+    """
+    share = (np.count_nonzero(correct) + 1.0) / (len(correct) + 2.0)
+    variance = share * (1.0 - share) / len(correct)
+    return float(np.square(given.mean() - share)) / (2.0 * variance)
 
 
 def answer_probabilities(images: RankedImages, temperatures: Temperatures) -> np.ndarray:

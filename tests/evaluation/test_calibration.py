@@ -25,47 +25,67 @@ def made(images=400, temperatures=(0.2, 0.2), classes=6, seed=0) -> RankedImages
     return RankedImages(np.zeros((images, 2), np.float32), distances, own, is_seen)
 
 
-def of_many_classes(images: RankedImages) -> RankedImages:
-    """The same images and answers, with 500 times as many classes, for what counts by class."""
-    draws = 6 * np.random.default_rng(2).integers(0, 500, len(images.own))
-    right = images.is_correct()
-    return images._replace(own=np.where(right, images.own, images.own + draws + 6))
+def mean_probability(images: RankedImages, temperatures, chosen) -> float:
+    """Of the answers to the chosen images, by a loop."""
+    total = 0.0
+    for row in images.distances[chosen]:
+        temperature = temperatures[0 if images.is_seen[row.argmin()] else 1]
+        total += 1 / sum(math.exp((min(row) - d) / temperature) for d in row)
+    return total / np.count_nonzero(chosen)
 
 
-def test_perfect_answers_do_not_make_every_probability_0_or_1():
-    images = made(400, (0.01, 0.01))
-    images = images._replace(own=images.distances.argmin(axis=1))
-    seen, unseen = fit_temperatures(images)
-    assert seen == pytest.approx(unseen, rel=0.1)
-
-    def loss(temperature) -> float:
-        """Each answer counts as right with 401 / 402."""
-        total = 0.0
-        for row in images.distances:
-            p = 1 / sum(math.exp((min(row) - d) / temperature) for d in row)
-            total -= (401 * math.log(p) + math.log(max(1 - p, 1e-12))) / 402
-        return total
-
-    assert loss((seen * unseen) ** 0.5) < min(loss(0.8 * seen), loss(1.25 * seen), loss(0.001))
+@pytest.mark.parametrize("share", [1.0, 0.1])
+def test_probabilities_are_right_on_average_for_seen_and_for_unseen_images(share):
+    images = made(3000, (0.15, 0.4))
+    kept = ~images.is_seen[images.own]
+    kept[: round(share * len(kept))] = True  # with all or few of the seen images
+    images = images._replace(
+        embeddings=images.embeddings[kept], distances=images.distances[kept], own=images.own[kept]
+    )
+    temperatures = fit_temperatures(images)
+    right = images.distances.argmin(axis=1) == images.own
+    of_seen = images.is_seen[images.own]
+    for kind in (of_seen, ~of_seen):
+        given = mean_probability(images, temperatures, kind)
+        assert given == pytest.approx(right[kind].mean(), abs=0.01 if share == 1 else 0.03)
 
 
 def test_one_temperature_is_found_where_there_is_one():
     images = made(4000)
-    found = fit_temperatures(of_many_classes(images))
+    found = fit_temperatures(images)
     assert found == pytest.approx((0.2, 0.2), rel=0.15)
     errors = calibration_errors(images, found)
     assert errors.calibration_error_after < 3 < errors.calibration_error_before
 
 
-def test_two_temperatures_are_found_where_many_classes_speak_for_them():
-    # As many classes as this, because the prior is as strong as some images of each class.
-    seen, unseen = fit_temperatures(of_many_classes(made(6000, (0.15, 0.4))))
-    assert (seen, unseen) == pytest.approx((0.15, 0.4), rel=0.2)
+def test_images_of_one_kind_give_both_temperatures():
+    images = made(1000)
+    few = images.is_seen[images.own]
+    images = images._replace(
+        embeddings=images.embeddings[few], distances=images.distances[few], own=images.own[few]
+    )
+    found = fit_temperatures(images)
+    right = (images.distances.argmin(axis=1) == images.own).mean()
+    assert mean_probability(images, found, few[few]) == pytest.approx(right, abs=0.01)
 
 
-def test_the_prior_keeps_two_temperatures_together_where_there_are_few_classes():
-    seen, unseen = fit_temperatures(made(60, (0.15, 0.4)))
-    assert seen < unseen < 2.0 * seen
+def test_perfect_answers_do_not_make_every_probability_0_or_1():
+    images = made(400, (0.01, 0.01))
+    images = images._replace(own=images.distances.argmin(axis=1))
+    temperatures = fit_temperatures(images)
+    of_seen = images.is_seen[images.own]
+    for kind in (of_seen, ~of_seen):
+        n = np.count_nonzero(kind)
+        given = mean_probability(images, temperatures, kind)
+        assert given == pytest.approx((n + 1) / (n + 2), abs=0.002)
+
+
+def test_the_prior_keeps_two_temperatures_together_where_there_are_few_images():
+    ratio = {}
+    for images in (20, 2000):
+        seen, unseen = fit_temperatures(made(images, (0.15, 0.4)))
+        ratio[images] = unseen / seen
+    assert 0.5 < ratio[20] < ratio[2000] > 1.5
 
 
 def test_probabilities_of_answers_are_those_of_a_softmax():
