@@ -22,7 +22,8 @@ from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.models.saving import load_model
 from clarel_tf.models.standard_towers import standard_towers
-from clarel_tf.models.towers import ImageTower, TextTower, refuse_other_kinds
+from clarel_tf.models.tower_trial import refuse_other_kinds
+from clarel_tf.models.towers import ImageTower, TextTower
 from clarel_tf.models.vocabulary import build_vocabulary, load_vocabulary, save_vocabulary
 from clarel_tf.storage import checksums, files
 from clarel_tf.storage.word_vectors import WordVectors, load_word_vectors
