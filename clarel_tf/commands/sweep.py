@@ -79,7 +79,8 @@ def main() -> None:
 
 def _prepare_data(config: Config) -> int:
     """Builds the dataset once, so that the runs need not; returns the number of training images."""
-    from clarel_tf.data.loading import get_builder, prepare
+    from clarel_tf.data.loading import get_builder
+    from clarel_tf.data.preparation import prepare
 
     builder = get_builder(config.dataset, config.dataset_config, flags.FLAGS.data_dir)
     prepare(builder, flags.FLAGS.manual_dir)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from clarel_tf.config import Config
-from clarel_tf.data.loading import get_builder, prepare
+from clarel_tf.data.loading import get_builder
+from clarel_tf.data.preparation import prepare
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiments.ensemble_run import run_ensemble
 from clarel_tf.experiments.experiment import run_experiment, run_validation
