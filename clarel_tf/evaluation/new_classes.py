@@ -19,7 +19,8 @@ from clarel_tf.decision.descriptions import (
     description_energies,
 )
 from clarel_tf.decision.embedded_splits import EmbeddedSplit
-from clarel_tf.decision.rule import Classes, rescaled
+from clarel_tf.decision.inputs import Classes
+from clarel_tf.decision.rule import rescaled
 from clarel_tf.decision.selected import DescriptionSettings
 from clarel_tf.evaluation.caption_draws import CaptionDraws
 from clarel_tf.evaluation.empty_descriptions import Description

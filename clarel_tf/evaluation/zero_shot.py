@@ -11,12 +11,13 @@ from clarel_tf.decision.blocks import BlockRule, OwnDistances, on_blocks
 from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.decision.discriminants import Discriminants
 from clarel_tf.decision.embedded_splits import EmbeddedSplit, embed_split
+from clarel_tf.decision.inputs import Classes
 from clarel_tf.decision.prototypes import (
     Prototypes,
     make_prototypes,
     means_without_own_captions,
 )
-from clarel_tf.decision.rule import Classes, DecisionRule
+from clarel_tf.decision.rule import DecisionRule
 from clarel_tf.decision.selected import RuleSettings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.gzsl import (
