@@ -9,6 +9,7 @@ from clarel_tf.data.split import Split
 from clarel_tf.decision.alpha import NearestClasses
 from clarel_tf.decision.blocks import BlockRule, OwnDistances, on_blocks
 from clarel_tf.decision.class_store import ClassStore
+from clarel_tf.decision.descriptions import DescriptionModel
 from clarel_tf.decision.discriminants import Discriminants
 from clarel_tf.decision.embedded_splits import EmbeddedSplit, embed_split
 from clarel_tf.decision.inputs import Classes
@@ -85,6 +86,10 @@ class EmbeddedQueries(NamedTuple):
     def captions_alone(self) -> "EmbeddedQueries":
         """The same by the rule of the paper, and nothing besides."""
         return self._replace(rule=DecisionRule())
+
+    def with_descriptions(self, descriptions: DescriptionModel) -> "EmbeddedQueries":
+        """The same with a rule that corrects for few and for empty sentences of new classes."""
+        return self._replace(rule=self.rule.with_descriptions(descriptions))
 
     def evaluate(self, leave_own_out: bool = False) -> Evaluation:
         """Nearest classes of all queries.
