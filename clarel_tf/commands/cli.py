@@ -14,7 +14,8 @@ from absl import app, flags, logging
 from clarel_tf.commands.flag_help import flag_name, help_text
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError, printable
-from clarel_tf.experiments.run_folder import BEGIN_ANEW, MAKE_AGAIN, RunFolder, is_older_run
+from clarel_tf.experiments.run_data import BEGIN_ANEW
+from clarel_tf.experiments.run_folder import MAKE_AGAIN, RunFolder, is_older_run
 from clarel_tf.presets import DEFAULT_PRESETS, default_preset, preset, scaled_to
 from clarel_tf.storage import checksums, ownership
 from clarel_tf.storage.files import disk_trouble, read_json
@@ -75,8 +76,8 @@ def load_dataset(
     data_dir = flags.FLAGS.data_dir
     if data_dir and os.path.isfile(data_dir):
         raise ClarelError(f"--data_dir={data_dir} is a file; name the folder of built datasets")
-    if folder and not data_dir and folder.data_dir:
-        data_dir = folder.data_dir
+    if folder and not data_dir and folder.data.data_dir:
+        data_dir = folder.data.data_dir
         if not os.path.isdir(data_dir):
             raise ClarelError(
                 f"the run in {folder.path} read its data from {data_dir}, which does not exist; "

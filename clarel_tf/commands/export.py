@@ -85,7 +85,7 @@ def main() -> None:
             raise ClarelError(
                 f"the vector file {vectors} does not exist; give its path with --word_vectors"
             )
-        folder.check_data({"word_vectors": file_fingerprint(vectors)})
+        folder.data.check({"word_vectors": file_fingerprint(vectors)})
         model = with_all_words(model, vectors)
     results = folder.read_results()
     version = export_run(
@@ -150,7 +150,7 @@ def _load_splits(folder: RunFolder, config: Config) -> tuple[dict[str, Any], lis
     from clarel_tf.experiments.fingerprints import split_fingerprints
 
     splits = apply_protocol(splits, config.protocol, config.class_division)
-    folder.check_data(split_fingerprints(splits))
+    folder.data.check(split_fingerprints(splits))
     return splits, class_names(builder)
 
 

@@ -192,12 +192,12 @@ def opened_run(
         splits = apply_protocol(splits, config.protocol, config.class_division)
         if made_of is None:
             fingerprints = data_fingerprints(config, splits, folder)
-            if folder.has_begun:  # before the towers, which may depend on the data
-                folder.check_data(fingerprints)
+            if folder.data.has_begun:  # before the towers, which may depend on the data
+                folder.data.check(fingerprints)
             fingerprints |= fingerprint_of_towers(config, splits, make_towers, folder)
         else:
             fingerprints = split_fingerprints(splits) | made_of
-        folder.begin_with(
+        folder.data.begin(
             fingerprints | older_mark_of_towers(folder, make_towers), splits["trainval"].data_dir
         )
         yield folder, splits, fingerprints

@@ -12,7 +12,8 @@ from typing import Any
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.records import Results, Selection
-from clarel_tf.experiments.run_folder import BEGIN_ANEW, RunFolder, holds_older_runs
+from clarel_tf.experiments.run_data import BEGIN_ANEW
+from clarel_tf.experiments.run_folder import RunFolder, holds_older_runs
 from clarel_tf.reporting.sweep_report import MEASURES, REPEATED
 from clarel_tf.storage import checksums, files, ownership
 
