@@ -12,24 +12,20 @@ from clarel_tf.data.schema import SPLITS
 from clarel_tf.data.split import Split
 from clarel_tf.decision.selected import RuleSettings
 from clarel_tf.errors import ClarelError
-from clarel_tf.evaluation.records import ModelOrigin, Results, Selection, WordVectorUse
+from clarel_tf.evaluation.records import Results, Selection
 from clarel_tf.evaluation.selection import nothing_selected, select
 from clarel_tf.experiments.final_model import train_final
-from clarel_tf.experiments.final_test import measure_once
+from clarel_tf.experiments.final_test import train_and_test
 from clarel_tf.experiments.fingerprints import (
     data_fingerprints,
     fingerprint_of_towers,
     older_mark_of_towers,
     split_fingerprints,
 )
-from clarel_tf.experiments.kept_vectors import keep_vectors
+from clarel_tf.experiments.kept_vectors import kept_vectors
 from clarel_tf.experiments.phases import FINAL_CHOICES, Phase, phases_of
 from clarel_tf.experiments.run_folder import RunFolder
-from clarel_tf.experiments.training_phase import (
-    MakeTowers,
-    train_phase,
-)
-from clarel_tf.models.clarel import Clarel
+from clarel_tf.experiments.training_phase import MakeTowers, train_phase
 from clarel_tf.storage import checksums
 from clarel_tf.training.distributed.distribution import Distribution
 
@@ -82,7 +78,7 @@ def run_experiment(
             results = folder.read_results()
         else:
             selection = _selection(folder, phases[0], splits, distribution, make_towers)
-            results = _test(
+            results = train_and_test(
                 folder,
                 phases[1],
                 splits,
@@ -224,53 +220,13 @@ def _selection(
             phase.title,
             distribution,
             looking_at,
-            _kept_vectors(folder, phase.config, splits),
+            kept_vectors(folder, phase.config, splits),
             make_towers,
             phase.later_steps,
         )
         selection = select(model, *looking_at, RuleSettings.of(phase.config))
         checksums.write_json(folder.selection_path, dataclasses.asdict(selection))
     return folder.read_selection()
-
-
-def _test(
-    folder: RunFolder,
-    phase: Phase,
-    splits: dict[str, Split],
-    selection: Selection,
-    class_names: Sequence[str],
-    fingerprints: dict[str, Any],
-    distribution: Distribution | None,
-    make_towers: MakeTowers | None,
-) -> Results:
-    """Trains on trainval, measures on the test splits, and writes what came out."""
-    config = phase.config
-    model = train_phase(
-        config,
-        phase.split,
-        folder.path,
-        phase.title,
-        distribution,
-        kept_vectors=_kept_vectors(folder, config, splits),
-        make_towers=make_towers,
-        later_steps=phase.later_steps,
-    )
-    origin = ModelOrigin(
-        seed=config.seed,
-        steps=config.training.steps,
-        word_vectors=_word_vector_use(config, model),
-        fingerprints=fingerprints,
-    )
-    return measure_once(folder, config, splits, model, selection, class_names, origin)
-
-
-def _kept_vectors(folder: RunFolder, config: Config, splits: dict[str, Split]) -> Path | None:
-    """The word vectors of both phases, put into the run's folder before the first."""
-    if not config.word_vectors:
-        return None
-    path = folder.word_vectors_path
-    keep_vectors(path, config.word_vectors, (splits["train"], splits["trainval"]))
-    return path
 
 
 def has_validation(splits: dict[str, Split]) -> bool:
@@ -282,12 +238,3 @@ def default_class_names(splits: dict[str, Split]) -> list[str]:
     """`class 0`, `class 1`, ... for data whose classes have no names."""
     most = max(int(split.classes().max(initial=0)) for split in splits.values())
     return [f"class {label}" for label in range(most + 1)]
-
-
-def _word_vector_use(config: Config, model: Clarel) -> WordVectorUse:
-    return WordVectorUse(
-        file=Path(config.word_vectors).name or None,
-        frozen=model.text_tower.frozen_words,
-        words=len(model.text_tower.vocabulary),
-        missing=model.words_without_vector,
-    )

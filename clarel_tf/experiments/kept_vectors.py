@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
+from clarel_tf.config import Config
 from clarel_tf.data.split import Split
 from clarel_tf.errors import ClarelError
+from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.models.vocabulary import build_vocabulary
 from clarel_tf.storage import checksums
 from clarel_tf.storage.array_files import read_npz
@@ -34,6 +36,15 @@ def keep_vectors(path: Path, source: str, splits: Iterable[Split]) -> None:
     rows = [row for row, word in enumerate(words) if word not in missing]
     with checksums.written_aside(path) as temporary:
         np.savez(temporary, words=np.array(words)[rows], vectors=found.matrix[rows])
+
+
+def kept_vectors(folder: RunFolder, config: Config, splits: dict[str, Split]) -> Path | None:
+    """The word vectors of both phases, put into the run's folder before the first."""
+    if not config.word_vectors:
+        return None
+    path = folder.word_vectors_path
+    keep_vectors(path, config.word_vectors, (splits["train"], splits["trainval"]))
+    return path
 
 
 def read_kept_vectors(path: Path, words: Sequence[str]) -> WordVectors:
