@@ -11,7 +11,7 @@ from pathlib import Path
 
 from absl import flags
 
-from clarel_tf.commands import cli
+from clarel_tf.commands import cli, config_flags
 from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
 from clarel_tf.storage import files
@@ -34,11 +34,11 @@ def define_flags() -> None:
         "jobs", None, "number of parallel runs (default: one for every two cores)", lower_bound=1
     )
     cli.define_data_flags()
-    cli.define_setting_flags()
+    config_flags.define_setting_flags()
 
 
 def main() -> None:
-    base = cli.config_from_flags()
+    base = config_flags.config_from_flags()
     cli.start_tensorflow()
     from clarel_tf.experiments.sweep import (
         claim_sweep_dir,
@@ -53,7 +53,7 @@ def main() -> None:
         configs = grid_configs(base, grid, flags.FLAGS.one_at_a_time)
     sweep_dir = Path(flags.FLAGS.sweep_dir)
     claim_sweep_dir(sweep_dir)
-    base = cli.fitted_to_data(base, _prepare_data(base))
+    base = config_flags.fitted_to_data(base, _prepare_data(base))
     configs = grid_configs(base, grid, flags.FLAGS.one_at_a_time)
     cores = os.cpu_count() or 1
     jobs = min(flags.FLAGS.jobs or max(1, cores // 2), len(configs))
