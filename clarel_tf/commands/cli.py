@@ -7,7 +7,7 @@ import tempfile
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from absl import app, flags, logging
 
@@ -19,6 +19,12 @@ from clarel_tf.experiments.run_folder import MAKE_AGAIN, RunFolder, is_older_run
 from clarel_tf.storage import checksums, ownership
 from clarel_tf.storage.files import disk_trouble
 from clarel_tf.training.process_memory import keep_few_kernels
+
+if TYPE_CHECKING:  # modules that import TensorFlow
+    from tensorflow_datasets.core import DatasetBuilder
+
+    from clarel_tf.data.split import Split
+    from clarel_tf.training.distributed.distribution import Distribution
 
 
 def define_data_flags() -> None:
@@ -37,7 +43,7 @@ def define_data_flags() -> None:
 
 def load_dataset(
     name: str, config: str, folder: RunFolder | None = None
-) -> tuple[Any, dict[str, Any]]:
+) -> tuple["DatasetBuilder", dict[str, "Split"]]:
     """The builder of a dataset and its splits; builds the dataset first if necessary.
 
     Args:
@@ -60,7 +66,7 @@ def load_dataset(
     return builder, load_splits(builder, flags.FLAGS.manual_dir)
 
 
-def make_distribution(kind: str) -> Any:
+def make_distribution(kind: str) -> "Distribution | None":
     """The `Distribution` named by --distribute, or None for one device."""
     if kind == "none":
         return None

@@ -6,7 +6,7 @@ python export_main.py --run_dir=runs/demo --export_dir=exports/demo
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -15,6 +15,10 @@ from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.records import FinalModel
 from clarel_tf.experiments.run_folder import RunFolder
+
+if TYPE_CHECKING:  # modules that import TensorFlow
+    from clarel_tf.data.split import Split
+    from clarel_tf.decision.class_store import ClassStore
 
 
 def define_flags() -> None:
@@ -60,7 +64,7 @@ def main() -> None:
             f"{folder.final} has no classes.npz; delete {folder.final_path}, and the training "
             "command with --final=all makes both again"
         )
-    splits: dict[str, Any] = {}
+    splits: dict[str, Split] = {}
     names: list[str] = []
     if classes is None or gallery:
         splits, names = _load_splits(folder, config)
@@ -132,7 +136,7 @@ def _final_model(folder: RunFolder) -> FinalModel | None:
     return None
 
 
-def _stored_classes(path: Path) -> Any:
+def _stored_classes(path: Path) -> "ClassStore | None":
     """The classes that the run stored; None for an older run without them."""
     from clarel_tf.decision.class_store import ClassStore
 
@@ -142,7 +146,7 @@ def _stored_classes(path: Path) -> Any:
     return classes if classes.descriptions is not None else None  # of an older version
 
 
-def _load_splits(folder: RunFolder, config: Config) -> tuple[dict[str, Any], list[str]]:
+def _load_splits(folder: RunFolder, config: Config) -> tuple[dict[str, "Split"], list[str]]:
     """The splits of the run, checked against its fingerprints, and all class names."""
     builder, splits = cli.load_dataset(config.dataset, config.dataset_config, folder)
     from clarel_tf.data.loading import class_names

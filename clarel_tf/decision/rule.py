@@ -129,8 +129,8 @@ class DecisionRule:
         seen = tf.zeros([count]) if is_seen is None else tf.constant(is_seen, tf.float32)
         columns = mixtures = halves = None
         if self._head is not None and is_seen is not None:
-            known = np.where(is_seen, np.cumsum(is_seen) - 1, np.count_nonzero(is_seen))
-            columns = tf.constant(known, tf.int32)
+            of_head = np.where(is_seen, np.cumsum(is_seen) - 1, np.count_nonzero(is_seen))
+            columns = tf.constant(of_head, tf.int32)
         if self.discriminants is not None:
             mixtures = self.discriminants.mixtures(prototypes, excess)
             halves = self.discriminants.halves(mixtures)
