@@ -1,4 +1,4 @@
-"""Functions that the programs share: loading data and runs, one-line errors, TensorFlow's start."""
+"""Functions that all programs share: they load data and runs, and report errors in one line."""
 
 import contextlib
 import os
@@ -106,7 +106,7 @@ def finished_run(run_dir: str | None) -> tuple[RunFolder, Config]:
 
 
 def _refuse_other_folder(folder: Path) -> None:
-    """Raises ClarelError for a folder that holds something, but no run."""
+    """Raises ClarelError for a folder that is neither empty nor the folder of a run."""
     kind = ownership.kind_of(folder)
     is_empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if kind == "run" or is_empty or (folder.is_dir() and is_older_run(folder)):
@@ -120,7 +120,7 @@ def _refuse_other_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def about_flag(name: str) -> Iterator[None]:
-    """Puts the name of a flag before messages that do not have it."""
+    """Adds the name of a flag to messages that lack it."""
     try:
         yield
     except ClarelError as error:

@@ -65,7 +65,7 @@ def config_from_flags() -> Config:
 
 
 def fitted_to_data(config: Config, images: int) -> Config:
-    """The config of `config_from_flags` for so many training images.
+    """The config, with its steps scaled to the number of training images if the user chose none.
 
     Own data without --preset, --config_file and --steps gets steps by its size.
     """

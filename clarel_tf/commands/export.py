@@ -124,7 +124,7 @@ def main() -> None:
 
 
 def _final_model(folder: RunFolder) -> FinalModel | None:
-    """What the run says of its final model, if it has a finished one."""
+    """The record of the final model of the run; None if it has none."""
     if folder.final_path.exists():
         return folder.read_final()
     if folder.final.exists():
@@ -137,7 +137,7 @@ def _final_model(folder: RunFolder) -> FinalModel | None:
 
 
 def _stored_classes(path: Path) -> "ClassStore | None":
-    """The classes that the run stored; None for an older run without them."""
+    """The classes that the run stored; None if an older version wrote the run."""
     from clarel_tf.decision.class_store import ClassStore
 
     if not path.exists():

@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def _announce(config: Config) -> None:
-    """Says what a run will take that is longer than expected, or other than the user named."""
+    """Prints how many steps a run takes if the user has not chosen them, and how to change that."""
     steps = f"{config.training.steps:,}"
     if flags.FLAGS.config_file or flags.FLAGS.preset not in (None, "paper"):
         return

@@ -1,4 +1,4 @@
-"""What a class gets that comes with a request: real descriptions, and such as say nothing.
+"""Counts the images that a new class of a request takes, with real and with empty descriptions.
 
 Each unseen class in turn is taken out of the stored prototypes and sent back as a client of the
 served classifier would send it: with one sentence, or two, or ten, against all others as they are.

@@ -68,13 +68,13 @@ class Evaluation(NamedTuple):
 
 
 class EmbeddedQueries(NamedTuple):
-    """A model's view of one evaluation: who is asked, what the classes are made of, and the rule.
+    """The embedded query images of an evaluation, the class prototypes, and the decision rule.
 
     Attributes:
       seen, unseen: query images of seen and of unseen classes.
       prototypes: of all classes.
       is_seen: bool [C], true for the classes that the model was trained on.
-      rule: what gives an image to a class.
+      rule: the decision rule.
     """
 
     seen: EmbeddedSplit
@@ -84,7 +84,7 @@ class EmbeddedQueries(NamedTuple):
     rule: DecisionRule = DecisionRule()
 
     def captions_alone(self) -> "EmbeddedQueries":
-        """The same by the rule of the paper, and nothing besides."""
+        """The same with the paper's rule: distances to prototypes alone."""
         return self._replace(rule=DecisionRule())
 
     def with_descriptions(self, descriptions: DescriptionModel) -> "EmbeddedQueries":
@@ -153,7 +153,7 @@ def embed_queries(
     support: Sequence[Split],
     settings: RuleSettings = RuleSettings(),
 ) -> EmbeddedQueries:
-    """Embeds everything that an evaluation needs.
+    """Embeds the query images and the captions of an evaluation.
 
     Args:
       seen: query images of classes that the model was trained on.

@@ -96,7 +96,7 @@ def run_experiment(
 def _check_arguments(
     splits: dict[str, Split], class_names: Sequence[str] | None, final: str
 ) -> None:
-    """Refuses before the work what would fail after it."""
+    """Raises ClarelError for arguments that would otherwise fail after the training."""
     if final not in FINAL_CHOICES:
         raise ClarelError(f"final is {final!r}; it must be one of: {', '.join(FINAL_CHOICES)}")
     if absent := [name for name in SPLITS if name not in splits]:
@@ -116,7 +116,7 @@ def run_validation(
     distribution: Distribution | None = None,
     make_towers: MakeTowers | None = None,
 ) -> Selection:
-    """The first half of the experiment: settings can be compared and no test image is looked at.
+    """The first half of the experiment, which uses no test image; for the comparison of settings.
 
     `run_experiment` with the same arguments continues from here.
     """
@@ -138,7 +138,7 @@ def follow_experiment(
     make_towers: MakeTowers | None = None,
     final: str = "none",
 ) -> None:
-    """The part of a worker that is not the chief: it trains along, and writes nothing."""
+    """Runs the experiment on a worker that is not the chief; it trains, but writes nothing."""
     distribution.check_batch_size(config.training.batch_size)
     splits = apply_protocol(splits, config.protocol, config.class_division)
     fingerprints = data_fingerprints(config, splits)
@@ -159,7 +159,7 @@ def _agree_on_phases(
     left: list[bool],
     distribution: Distribution,
 ) -> list[bool]:
-    """Which of the three phases the chief says are left, if all workers are ready for the same."""
+    """True for each phase that is left, as the chief says; all workers must have the same data."""
     # Fingerprints know no order of the images, but the batches depend on it.
     order = [list(phase.split.image_ids) for phase in phases]
     distribution.check_same([config.to_dict(), fingerprints, order])
@@ -176,7 +176,7 @@ def opened_run(
     made_of: dict[str, Any] | None = None,
     make_towers: MakeTowers | None = None,
 ) -> Iterator[tuple[RunFolder, dict[str, Split], dict[str, Any]]]:
-    """The folder of the run, held against others; its splits by protocol; their fingerprints.
+    """Opens and locks the folder of a run; yields it, its splits by protocol, and fingerprints.
 
     Args:
       made_of: fingerprints of the trained models that the run is made of, if it trains none.
@@ -206,7 +206,7 @@ def _selection(
     distribution: Distribution | None,
     make_towers: MakeTowers | None,
 ) -> Selection:
-    """What is selected with a model of the training split; trains that first if need be."""
+    """The values selected with the model of the first phase; trains it first if necessary."""
     if not folder.selection_path.exists() and not has_validation(splits):
         print("Validation splits: empty, so alpha stays 0, and there is one phase of training")
         nothing = nothing_selected(RuleSettings.of(phase.config))

@@ -1,4 +1,4 @@
-"""The final model: after the test, trained once more on every image of every class, for the export.
+"""Trains the final model after the test, on every image of every class, for the export.
 
 It has no test of its own, since no image is left. Alpha, temperature, threshold and the trust in
 descriptions are carried over to it from validation, as they were to the tested model. Every class
@@ -88,7 +88,7 @@ def _decided(
     class_names: Sequence[str],
     alpha_transfer: str,
 ) -> tuple[Selected, ClassStore]:
-    """What the decision rule needs of a model that was trained on all images of `split`."""
+    """The selected values and the classes of a model that was trained on all images of `split`."""
     scatter = CaptionScatter()
     # Classes that are known by sentences alone are unseen.
     no_image = split.select(np.zeros(len(split), bool))

@@ -30,7 +30,7 @@ def train_and_test(
     distribution: Distribution | None,
     make_towers: MakeTowers | None,
 ) -> Results:
-    """Trains on trainval, measures on the test splits, and writes what came out."""
+    """Trains on `trainval`, measures on the test splits, and writes the results."""
     config = phase.config
     model = train_phase(
         config,

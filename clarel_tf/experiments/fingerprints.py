@@ -1,4 +1,4 @@
-"""What a run depends on besides its config: hashes of splits, word vectors, towers; backbone."""
+"""Fingerprints of all that a run depends on besides its config: splits, words, towers, backbone."""
 
 import dataclasses
 from pathlib import Path
@@ -16,7 +16,7 @@ from clarel_tf.storage import files
 def data_fingerprints(
     config: Config, splits: dict[str, Split], folder: RunFolder | None = None
 ) -> dict[str, Any]:
-    """What a result depends on besides the config: the splits and the word vectors.
+    """Fingerprints of the splits and the word vectors.
 
     Args:
       folder: of the run; once it has kept the vectors, their file may be gone.

@@ -1,4 +1,4 @@
-"""Word vectors that a run keeps in its folder, so that it does not need the vector file again."""
+"""Word vectors in the folder of a run, so that it does not need the vector file again."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -39,7 +39,7 @@ def keep_vectors(path: Path, source: str, splits: Iterable[Split]) -> None:
 
 
 def kept_vectors(folder: RunFolder, config: Config, splits: dict[str, Split]) -> Path | None:
-    """The word vectors of both phases, put into the run's folder before the first."""
+    """The file with the word vectors of both phases; writes it before the first phase."""
     if not config.word_vectors:
         return None
     path = folder.word_vectors_path
@@ -48,7 +48,7 @@ def kept_vectors(folder: RunFolder, config: Config, splits: dict[str, Split]) ->
 
 
 def read_kept_vectors(path: Path, words: Sequence[str]) -> WordVectors:
-    """The vectors of `words` from what `keep_vectors` wrote."""
+    """The vectors of `words` from the file of `keep_vectors`."""
     checksums.check(path, _REMEDY)
     arrays = read_npz(path, ("words", "vectors"))
     if set(arrays) != {"words", "vectors"} or len(arrays["words"]) != len(arrays["vectors"]):

@@ -1,4 +1,4 @@
-"""What data a run began with, in its file `data.json`; a run does not continue with other data."""
+"""`RunData`, the record `data.json` of the data of a run, which continues with no other data."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ class RunData:
         self._run, self._path = run, run / "data.json"
 
     def begin(self, fingerprints: dict[str, Any], data_dir: str = "") -> None:
-        """Notes what data the run begins with; refuses to continue with other data.
+        """Notes the data of a new run; raises ClarelError if the run began with other data.
 
         Args:
           fingerprints: of the splits by name, and of whatever else the result depends on.
@@ -43,7 +43,7 @@ class RunData:
             checksums.write_json(self._path, fingerprints | place)
 
     def check(self, fingerprints: dict[str, Any]) -> None:
-        """Refuses data that is not what the run began with; compares what is given."""
+        """Raises ClarelError if these data are not those that the run began with."""
         before = self.fingerprints()
         self._check_backbone(fingerprints)
         changed = [
@@ -85,5 +85,5 @@ class RunData:
         return self._path.exists()
 
     def fingerprints(self) -> dict[str, Any]:
-        """What `begin_with` noted, by name."""
+        """The fingerprints that `begin` noted, by name."""
         return checksums.read_json(self._path, BEGIN_ANEW)

@@ -1,4 +1,4 @@
-"""The folder of a run: what is in it, and whether a command may continue it."""
+"""`RunFolder`: the files of a run, and whether a command may continue it."""
 
 import contextlib
 import re
@@ -103,7 +103,7 @@ class RunFolder:
                 yield
 
     def _take_over(self, config: Config) -> None:
-        """Goes on with the run in the folder, or begins one."""
+        """Continues the run in the folder, or begins one."""
         self._refuse_links()
         if self._has_work() or self._needs_its_vectors(config):
             _refuse_changes(self.config_path, config)
@@ -139,12 +139,12 @@ class RunFolder:
         )
 
     def _needs_its_vectors(self, config: Config) -> bool:
-        """True if the word vectors are kept here, and their file is there no more."""
+        """True if the run stores word vectors whose source file no longer exists."""
         is_gone = bool(config.word_vectors) and not Path(config.word_vectors).exists()
         return is_gone and self.word_vectors_path.exists()
 
     def _refuse_links(self) -> None:
-        """What is behind a link may belong to another run."""
+        """Raises ClarelError for a link in the folder, because it may lead into another run."""
         for folder in (self.path, self.validation, self.final):
             for name in ("validation", "final", "checkpoints", "tensorboard"):
                 if (folder / name).is_symlink():
@@ -154,7 +154,7 @@ class RunFolder:
                     )
 
     def _move_aside(self) -> None:
-        """Leaves an empty folder in the place of a run."""
+        """Renames the folder of a run, and puts an empty one in its place."""
         with files.only_process(self.path, "run_dir"):
             if not self._has_work():
                 return

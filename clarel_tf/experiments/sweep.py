@@ -1,4 +1,4 @@
-"""A grid of runs: which ones there are, and what came out of them, a row a run."""
+"""The runs of a grid: their configs, and a table with one row for each finished run."""
 
 import csv
 import io
@@ -128,14 +128,14 @@ def _is_run_of(config: Config, run_dir: Path) -> bool:
 
 
 def remove_figures(sweep_dir: Path, drawn: Sequence[str]) -> None:
-    """Deletes the figures of an earlier sweep in this folder that this one did not draw anew."""
+    """Deletes the figures of an earlier sweep in this folder, except those drawn again."""
     names = {"alpha.png", *(f"{field.name.rstrip('_')}.png" for _, field in settings())}
     for name in names - set(drawn):
         (sweep_dir / name).unlink(missing_ok=True)
 
 
 def read_outcome(run_dir: Path, validation_only: bool = False) -> Results | Selection | None:
-    """What a run measured, with its alpha and its alpha curve; None if it is not finished.
+    """The measures of a run, its alpha and its alpha curve; None if it is not finished.
 
     Args:
       validation_only: the selection of the first phase instead of the results of the test.

@@ -113,7 +113,7 @@ class TextTower(keras.layers.Layer):
         raise NotImplementedError
 
     def knows(self, token_ids: tf.Tensor) -> tf.Tensor:
-        """True for tokens that say something to the tower: int32 [N, T] -> bool [N, T].
+        """True for tokens with a meaning for the tower: int32 [N, T] -> bool [N, T].
 
         Padding and unknown words are not known.
         """

@@ -1,4 +1,4 @@
-"""Joins captions and features of a user's own data on Apache Beam; embeds pictures.
+"""Makes the examples of a user's own data on Apache Beam.
 
 It is part of the package, not of the dataset's folder, so that workers on other machines can import
 it.
