@@ -30,7 +30,8 @@ def define_setting_flags() -> None:
                 str: flags.DEFINE_string,
             }
             define[field.type](name, None, meaning)
-    flags.DEFINE_alias("config", "dataset_config")
+        if name == "dataset_config":  # beside it in --help
+            flags.DEFINE_alias("config", name)
     flags.DEFINE_string(
         "preset",
         None,

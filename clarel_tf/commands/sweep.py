@@ -18,7 +18,9 @@ from clarel_tf.storage import files
 
 
 def define_flags() -> None:
-    flags.DEFINE_multi_string("grid", [], "values of a setting, NAME=VALUE,VALUE,...; repeatable")
+    flags.DEFINE_multi_string(
+        "grid", [], "values of a setting, NAME=VALUE,VALUE,...; a list in brackets; repeatable"
+    )
     flags.DEFINE_bool(
         "one_at_a_time",
         False,
@@ -131,7 +133,7 @@ def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
         for other in keys:
             at_base = [row for row in along if row[other] == sweep.value_of(base, other)]
             along = at_base if other != key and at_base else along
-        if len({row[key] for row in along}) > 1 and not isinstance(along[0][key], str):
+        if len({row[key] for row in along}) > 1 and not isinstance(along[0][key], str | tuple):
             drawn.append(f"{key.rstrip('_')}.png")
             save_png(setting_figure(along, key), sweep_dir / drawn[-1])
     sweep.remove_figures(sweep_dir, drawn)
