@@ -14,6 +14,7 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "clarel_tf/__init__.py").re
 BUILDERS = sorted(path.parent.name for path in HERE.glob("datasets/*/*_dataset_builder.py"))
 COMMANDS = ("train", "evaluate", "export", "classify", "inspect", "sweep", "extract")
 
+
 class BuildWithoutTests(build_py):
     """Leaves out the tests of the datasets: their raw files are not installed either."""
 
