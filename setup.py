@@ -7,11 +7,21 @@ import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "clarel_tf/__init__.py").read_text())[1]
 BUILDERS = sorted(path.parent.name for path in HERE.glob("datasets/*/*_dataset_builder.py"))
 COMMANDS = ("train", "evaluate", "export", "classify", "inspect", "sweep", "extract")
+
+
+class BuildWithoutTests(build_py):
+    """Leaves out the tests of the datasets: their raw files are not installed either."""
+
+    def find_package_modules(self, package, package_dir):
+        modules = super().find_package_modules(package, package_dir)
+        return [module for module in modules if not module[1].endswith("_test")]
+
 
 setup(
     name="clarel_tf",
@@ -47,6 +57,7 @@ setup(
         "clarel_tf": ["py.typed"],
         **{f"clarel_tf.datasets.{name}": ["*.md", "*.txt", "*.bib", "*.tsv"] for name in BUILDERS},
     },
+    cmdclass={"build_py": BuildWithoutTests},
     entry_points={
         "console_scripts": [f"clarel-{name} = clarel_tf.commands.{name}:run" for name in COMMANDS]
     },

@@ -16,7 +16,8 @@ import harness
 _BUILD = """
 import json, resource, sys, time
 import tensorflow_datasets as tfds
-from clarel_tf.data.loading import get_builder, prepare
+from clarel_tf.data.loading import get_builder
+from clarel_tf.data.preparation import prepare
 tfds.disable_progress_bar()
 manual_dir, data_dir = sys.argv[1:]
 builder = get_builder("cub", "custom", data_dir)

@@ -1,4 +1,4 @@
-"""Functions that the programs share: flags made from the settings, one-line errors."""
+"""Functions that all programs share: they load data and runs, and report errors in one line."""
 
 import contextlib
 import os
@@ -7,44 +7,24 @@ import tempfile
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from absl import app, flags, logging
 
-from clarel_tf.commands.flag_help import flag_name, help_text
-from clarel_tf.config import Config, settings
+from clarel_tf.commands.flag_help import help_text
+from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError, printable
-from clarel_tf.experiments.run_folder import BEGIN_ANEW, MAKE_AGAIN, RunFolder, is_older_run
-from clarel_tf.presets import DEFAULT_PRESETS, default_preset, preset, scaled_to
+from clarel_tf.experiments.run_data import BEGIN_ANEW
+from clarel_tf.experiments.run_folder import MAKE_AGAIN, RunFolder, is_older_run
 from clarel_tf.storage import checksums, ownership
-from clarel_tf.storage.files import disk_trouble, read_json
+from clarel_tf.storage.files import disk_trouble
 from clarel_tf.training.process_memory import keep_few_kernels
 
+if TYPE_CHECKING:  # modules that import TensorFlow
+    from tensorflow_datasets.core import DatasetBuilder
 
-def define_setting_flags() -> None:
-    """Defines one flag for each setting; None means the preset's value."""
-    for _, field in settings():
-        name, meaning = flag_name(field.name), field.metadata["meaning"]
-        if field.metadata["choices"]:
-            flags.DEFINE_enum(name, None, field.metadata["choices"], meaning)
-        elif typing.get_origin(field.type) is tuple:
-            flags.DEFINE_list(name, None, meaning)
-        else:
-            define: dict[Any, Callable[..., Any]] = {
-                int: flags.DEFINE_integer,
-                float: flags.DEFINE_float,
-                bool: flags.DEFINE_bool,
-                str: flags.DEFINE_string,
-            }
-            define[field.type](name, None, meaning)
-    flags.DEFINE_alias("config", "dataset_config")
-    flags.DEFINE_string(
-        "preset",
-        None,
-        "paper, fast or tiny (default: paper for cub and flowers, tiny for demo, and fast for your "
-        "own data, with steps by the number of its images)",
-    )
-    flags.DEFINE_string("config_file", None, "start from this config.json instead of a preset")
+    from clarel_tf.data.split import Split
+    from clarel_tf.training.distributed.distribution import Distribution
 
 
 def define_data_flags() -> None:
@@ -63,7 +43,7 @@ def define_data_flags() -> None:
 
 def load_dataset(
     name: str, config: str, folder: RunFolder | None = None
-) -> tuple[Any, dict[str, Any]]:
+) -> tuple["DatasetBuilder", dict[str, "Split"]]:
     """The builder of a dataset and its splits; builds the dataset first if necessary.
 
     Args:
@@ -75,8 +55,8 @@ def load_dataset(
     data_dir = flags.FLAGS.data_dir
     if data_dir and os.path.isfile(data_dir):
         raise ClarelError(f"--data_dir={data_dir} is a file; name the folder of built datasets")
-    if folder and not data_dir and folder.data_dir:
-        data_dir = folder.data_dir
+    if folder and not data_dir and folder.data.data_dir:
+        data_dir = folder.data.data_dir
         if not os.path.isdir(data_dir):
             raise ClarelError(
                 f"the run in {folder.path} read its data from {data_dir}, which does not exist; "
@@ -86,7 +66,7 @@ def load_dataset(
     return builder, load_splits(builder, flags.FLAGS.manual_dir)
 
 
-def make_distribution(kind: str) -> Any:
+def make_distribution(kind: str) -> "Distribution | None":
     """The `Distribution` named by --distribute, or None for one device."""
     if kind == "none":
         return None
@@ -105,48 +85,6 @@ def share_cores(operations: int) -> None:
     allowed = os.environ.get("TF_NUM_INTRAOP_THREADS", "")
     threads = int(allowed) if allowed.isdecimal() else os.cpu_count() or 1
     os.environ["TF_NUM_INTRAOP_THREADS"] = str(max(1, threads // operations))
-
-
-def config_from_flags() -> Config:
-    """The config of the preset or the config file, overridden by the flags."""
-    given: dict[str, Any] = {}
-    for _, field in settings():
-        value = flags.FLAGS[flag_name(field.name)].value
-        if value is None:
-            continue
-        if typing.get_origin(field.type) is tuple:
-            value = _integers(field.name, value)
-        given[field.name] = value
-    if flags.FLAGS.config_file and flags.FLAGS.preset:
-        raise ClarelError("give --preset or --config_file, not both")
-    if flags.FLAGS.config_file:
-        with about_flag("config_file"):
-            base = Config.from_dict(read_json(flags.FLAGS.config_file))
-    else:
-        dataset = given.get("dataset", Config.dataset)
-        base = preset(flags.FLAGS.preset or default_preset(dataset))
-    steps = given.get("steps", base.training.steps)
-    if "warmup_steps" not in given and base.training.warmup_steps >= steps > 0:
-        given["warmup_steps"] = steps // 10  # the preset's value is for more steps
-    return base.override(given)
-
-
-def fitted_to_data(config: Config, images: int) -> Config:
-    """The config of `config_from_flags` for so many training images.
-
-    Own data without --preset, --config_file and --steps gets steps by its size.
-    """
-    is_told = any(flags.FLAGS[name].value for name in ("preset", "config_file", "steps"))
-    if is_told or config.dataset in DEFAULT_PRESETS:
-        return config
-    return scaled_to(config, images)
-
-
-def _integers(name: str, items: list[str]) -> tuple[int, ...]:
-    try:
-        return tuple(int(item) for item in items)
-    except ValueError:
-        raise ClarelError(f"{name} must be integers separated by commas, not {items}") from None
 
 
 def finished_run(run_dir: str | None) -> tuple[RunFolder, Config]:
@@ -168,7 +106,7 @@ def finished_run(run_dir: str | None) -> tuple[RunFolder, Config]:
 
 
 def _refuse_other_folder(folder: Path) -> None:
-    """Raises ClarelError for a folder that holds something, but no run."""
+    """Raises ClarelError for a folder that is neither empty nor the folder of a run."""
     kind = ownership.kind_of(folder)
     is_empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if kind == "run" or is_empty or (folder.is_dir() and is_older_run(folder)):
@@ -182,7 +120,7 @@ def _refuse_other_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def about_flag(name: str) -> Iterator[None]:
-    """Puts the name of a flag before messages that do not have it."""
+    """Adds the name of a flag to messages that lack it."""
     try:
         yield
     except ClarelError as error:

@@ -6,7 +6,7 @@ python export_main.py --run_dir=runs/demo --export_dir=exports/demo
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -15,6 +15,10 @@ from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.records import FinalModel
 from clarel_tf.experiments.run_folder import RunFolder
+
+if TYPE_CHECKING:  # modules that import TensorFlow
+    from clarel_tf.data.split import Split
+    from clarel_tf.decision.class_store import ClassStore
 
 
 def define_flags() -> None:
@@ -60,7 +64,7 @@ def main() -> None:
             f"{folder.final} has no classes.npz; delete {folder.final_path}, and the training "
             "command with --final=all makes both again"
         )
-    splits: dict[str, Any] = {}
+    splits: dict[str, Split] = {}
     names: list[str] = []
     if classes is None or gallery:
         splits, names = _load_splits(folder, config)
@@ -85,7 +89,7 @@ def main() -> None:
             raise ClarelError(
                 f"the vector file {vectors} does not exist; give its path with --word_vectors"
             )
-        folder.check_data({"word_vectors": file_fingerprint(vectors)})
+        folder.data.check({"word_vectors": file_fingerprint(vectors)})
         model = with_all_words(model, vectors)
     results = folder.read_results()
     version = export_run(
@@ -120,7 +124,7 @@ def main() -> None:
 
 
 def _final_model(folder: RunFolder) -> FinalModel | None:
-    """What the run says of its final model, if it has a finished one."""
+    """The record of the final model of the run; None if it has none."""
     if folder.final_path.exists():
         return folder.read_final()
     if folder.final.exists():
@@ -132,8 +136,8 @@ def _final_model(folder: RunFolder) -> FinalModel | None:
     return None
 
 
-def _stored_classes(path: Path) -> Any:
-    """The classes that the run stored; None for an older run without them."""
+def _stored_classes(path: Path) -> "ClassStore | None":
+    """The classes that the run stored; None if an older version wrote the run."""
     from clarel_tf.decision.class_store import ClassStore
 
     if not path.exists():
@@ -142,7 +146,7 @@ def _stored_classes(path: Path) -> Any:
     return classes if classes.descriptions is not None else None  # of an older version
 
 
-def _load_splits(folder: RunFolder, config: Config) -> tuple[dict[str, Any], list[str]]:
+def _load_splits(folder: RunFolder, config: Config) -> tuple[dict[str, "Split"], list[str]]:
     """The splits of the run, checked against its fingerprints, and all class names."""
     builder, splits = cli.load_dataset(config.dataset, config.dataset_config, folder)
     from clarel_tf.data.loading import class_names
@@ -150,7 +154,7 @@ def _load_splits(folder: RunFolder, config: Config) -> tuple[dict[str, Any], lis
     from clarel_tf.experiments.fingerprints import split_fingerprints
 
     splits = apply_protocol(splits, config.protocol, config.class_division)
-    folder.check_data(split_fingerprints(splits))
+    folder.data.check(split_fingerprints(splits))
     return splits, class_names(builder)
 
 

@@ -11,14 +11,16 @@ from pathlib import Path
 
 from absl import flags
 
-from clarel_tf.commands import cli
+from clarel_tf.commands import cli, config_flags
 from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
 from clarel_tf.storage import files
 
 
 def define_flags() -> None:
-    flags.DEFINE_multi_string("grid", [], "values of a setting, NAME=VALUE,VALUE,...; repeatable")
+    flags.DEFINE_multi_string(
+        "grid", [], "values of a setting, NAME=VALUE,VALUE,...; a list in brackets; repeatable"
+    )
     flags.DEFINE_bool(
         "one_at_a_time",
         False,
@@ -34,11 +36,11 @@ def define_flags() -> None:
         "jobs", None, "number of parallel runs (default: one for every two cores)", lower_bound=1
     )
     cli.define_data_flags()
-    cli.define_setting_flags()
+    config_flags.define_setting_flags()
 
 
 def main() -> None:
-    base = cli.config_from_flags()
+    base = config_flags.config_from_flags()
     cli.start_tensorflow()
     from clarel_tf.experiments.sweep import (
         claim_sweep_dir,
@@ -53,7 +55,7 @@ def main() -> None:
         configs = grid_configs(base, grid, flags.FLAGS.one_at_a_time)
     sweep_dir = Path(flags.FLAGS.sweep_dir)
     claim_sweep_dir(sweep_dir)
-    base = cli.fitted_to_data(base, _prepare_data(base))
+    base = config_flags.fitted_to_data(base, _prepare_data(base))
     configs = grid_configs(base, grid, flags.FLAGS.one_at_a_time)
     cores = os.cpu_count() or 1
     jobs = min(flags.FLAGS.jobs or max(1, cores // 2), len(configs))
@@ -79,7 +81,8 @@ def main() -> None:
 
 def _prepare_data(config: Config) -> int:
     """Builds the dataset once, so that the runs need not; returns the number of training images."""
-    from clarel_tf.data.loading import get_builder, prepare
+    from clarel_tf.data.loading import get_builder
+    from clarel_tf.data.preparation import prepare
 
     builder = get_builder(config.dataset, config.dataset_config, flags.FLAGS.data_dir)
     prepare(builder, flags.FLAGS.manual_dir)
@@ -130,7 +133,7 @@ def _draw(sweep_dir: Path, configs: dict, grid: dict, base: Config) -> None:
         for other in keys:
             at_base = [row for row in along if row[other] == sweep.value_of(base, other)]
             along = at_base if other != key and at_base else along
-        if len({row[key] for row in along}) > 1 and not isinstance(along[0][key], str):
+        if len({row[key] for row in along}) > 1 and not isinstance(along[0][key], str | tuple):
             drawn.append(f"{key.rstrip('_')}.png")
             save_png(setting_figure(along, key), sweep_dir / drawn[-1])
     sweep.remove_figures(sweep_dir, drawn)

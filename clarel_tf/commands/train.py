@@ -7,7 +7,7 @@ import contextlib
 
 from absl import flags
 
-from clarel_tf.commands import cli
+from clarel_tf.commands import cli, config_flags
 from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
 from clarel_tf.presets import DEFAULT_PRESETS, default_preset
@@ -46,11 +46,11 @@ def define_flags() -> None:
         "restart", False, "rename the run in run_dir to run_dir.old-1 and start again"
     )
     cli.define_data_flags()
-    cli.define_setting_flags()
+    config_flags.define_setting_flags()
 
 
 def main() -> None:
-    config = cli.config_from_flags()
+    config = config_flags.config_from_flags()
     if flags.FLAGS.validation_only and flags.FLAGS.repeats > 1:
         raise ClarelError("--validation_only is for one run; use sweep_main.py for several")
     if flags.FLAGS.ensemble and flags.FLAGS.repeats == 1:
@@ -66,7 +66,7 @@ def main() -> None:
     # The chief may have to build the dataset in a folder that all workers share.
     with distribution.chief_first() if distribution else contextlib.nullcontext():
         builder, splits = cli.load_dataset(config.dataset, config.dataset_config)
-    config = cli.fitted_to_data(config, len(splits["train"]))
+    config = config_flags.fitted_to_data(config, len(splits["train"]))
     from clarel_tf.data.loading import class_names
     from clarel_tf.experiments.experiment import run_experiment, run_validation
     from clarel_tf.experiments.repeats import follow_repeats, repeats_table, run_repeats
@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def _announce(config: Config) -> None:
-    """Says what a run will take that is longer than expected, or other than the user named."""
+    """Prints how many steps a run takes if the user has not chosen them, and how to change that."""
     steps = f"{config.training.steps:,}"
     if flags.FLAGS.config_file or flags.FLAGS.preset not in (None, "paper"):
         return

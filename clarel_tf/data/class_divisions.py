@@ -25,20 +25,20 @@ def divide_classes(splits: dict[str, Split], number: int) -> dict[str, Split]:
     """
     trainval = splits["trainval"]
     classes, counts = np.unique(trainval.labels, return_counts=True)
-    new_count = len(np.unique(splits["val_unseen"].labels))
-    if not new_count:
+    unseen_count = len(np.unique(splits["val_unseen"].labels))
+    if not unseen_count:
         raise ClarelError(
             f"class_division={number} draws as many unseen classes as val_unseen has, and it has "
             "none; use class_division=0"
         )
-    if new_count >= len(classes):
+    if unseen_count >= len(classes):
         raise ClarelError(
-            f"class_division={number} needs more classes in trainval than the {new_count} "
+            f"class_division={number} needs more classes in trainval than the {unseen_count} "
             f"of val_unseen, and there are {len(classes)}"
         )
     draw = np.random.default_rng(number)
-    is_new = np.isin(trainval.labels, draw.permutation(classes)[:new_count])
-    lonely = (counts < 2) & ~np.isin(classes, trainval.labels[is_new])
+    is_unseen = np.isin(trainval.labels, draw.permutation(classes)[:unseen_count])
+    lonely = (counts < 2) & ~np.isin(classes, trainval.labels[is_unseen])
     if lonely.any():
         raise ClarelError(
             f"class_division={number} makes class {classes[lonely][0]} a seen class, but its only "
@@ -47,10 +47,10 @@ def divide_classes(splits: dict[str, Split], number: int) -> dict[str, Split]:
     # Descriptions count once: those of seen classes in `train`.
     held_share = len(splits["val_seen"]) / (len(splits["val_seen"]) + len(splits["train"]))
     is_held = np.zeros(len(trainval), bool)
-    for label in np.setdiff1d(classes, trainval.labels[is_new]):
+    for label in np.setdiff1d(classes, trainval.labels[is_unseen]):
         own = draw.permutation(np.flatnonzero(trainval.labels == label))
         is_held[own[: np.clip(round(held_share * len(own)), 1, len(own) - 1)]] = True
-    parts = {"train": ~is_new & ~is_held, "val_seen": is_held, "val_unseen": is_new}
+    parts = {"train": ~is_unseen & ~is_held, "val_seen": is_held, "val_unseen": is_unseen}
     drawn = {
         name: dataclasses.replace(trainval.select(chosen), name=name)
         for name, chosen in parts.items()

@@ -1,4 +1,4 @@
-"""Builds of datasets from photographs: embedding that continues, and the record of the backbone."""
+"""Base of the builders that embed photographs; an interrupted build continues."""
 
 import contextlib
 import os

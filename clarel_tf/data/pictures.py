@@ -1,4 +1,4 @@
-"""The pictures of a built dataset, read only when somebody looks at them."""
+"""The pictures of a built dataset, read on demand."""
 
 import dataclasses
 from collections.abc import Collection

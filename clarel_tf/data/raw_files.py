@@ -1,4 +1,4 @@
-"""The raw files that a built dataset was made of: noted with the build, compared before each use.
+"""The record of the raw files that a dataset was built from, for comparison with those of today.
 
 `raw_files.json` is written in the folder of the unfinished build, which TFDS renames when it is
 complete. So a dataset has either the whole note or, if an older version built it, none.

@@ -1,4 +1,4 @@
-"""The form of every dataset of this project: features, splits, names, reproducible random order."""
+"""The form of all datasets of this project: examples, splits, class names, random order."""
 
 import hashlib
 import unicodedata
@@ -46,6 +46,30 @@ def example_features(
             ),
         }
     )
+
+
+def make_example(
+    image_id: str,
+    features: np.ndarray,
+    captions: Sequence[str],
+    label: int,
+    in_test_seen: bool,
+    jpeg: bytes = b"",
+) -> dict[str, object]:
+    """The example of an image; features are float32 [D]."""
+    return {
+        "image_id": image_id,
+        "image_features": features,
+        "captions": captions,
+        "label": label,
+        "in_test_seen": in_test_seen,
+        "image": jpeg,
+    }
+
+
+def make_description(sentences: Sequence[str], label: int) -> dict[str, object]:
+    """The example of a class that sentences describe; it has no image."""
+    return make_example("", np.zeros(0, np.float32), sentences, label, False)
 
 
 class OnlyFeatures(tfds.decode.PartialDecoding):

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from clarel_tf.decision.rule import Classes, DecisionRule
+from clarel_tf.decision.inputs import Classes
+from clarel_tf.decision.rule import DecisionRule
 
 # Distances in a block: memory does not grow with the number of images.
 _MOST_DISTANCES = 1 << 24

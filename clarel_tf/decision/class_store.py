@@ -1,4 +1,4 @@
-"""A file with the prototypes and discriminants that an evaluation computed, for the export."""
+"""`ClassStore`: all inputs of the decision rule for the classes of a model, in `classes.npz`."""
 
 import dataclasses
 from collections.abc import Mapping

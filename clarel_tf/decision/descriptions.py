@@ -1,4 +1,4 @@
-"""How far a class can be trusted that a request describes by a few sentences.
+"""Corrects distances to a class of a request, which few sentences describe.
 
 The mean of few sentences lies farther from every image than the mean of many. And sentences that
 say nothing lie near the mean of all classes, where they would be the nearest class of many images.

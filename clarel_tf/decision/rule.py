@@ -16,7 +16,7 @@ Evaluation calls these functions on blocks of images, and export puts them into 
 accept arrays, tensors and variables.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -24,64 +24,10 @@ import tensorflow as tf
 
 from clarel_tf.decision.descriptions import DescriptionModel, Offer, ReferenceRivals
 from clarel_tf.decision.discriminants import Discriminants, stored
+from clarel_tf.decision.inputs import Classes, Images
 from clarel_tf.decision.selected import RuleSettings
 from clarel_tf.errors import ClarelError
 from clarel_tf.models.distances import EPSILON, distances_to_true_means, pairwise_distances
-
-
-class Classes(NamedTuple):
-    """The inputs of the rule for C classes; None for terms that a rule does not have.
-
-    Attributes:
-      prototypes: float32 [C, E].
-      squares: float32 [C], squared lengths of the prototypes.
-      is_seen: float32 [C], 1 for the classes of the training split.
-      head_columns: int32 [C], index of each class among the K outputs of the image head; K for a
-        class without an output.
-      excess: float32 [C], expected excess of squared distances to a mean of few sentences.
-      mixtures: float32 [C, K], each class as a mixture of the K seen classes.
-      halves: float32 [C], the term that LDA subtracts from the scores of a class.
-      offset: float32 [C], added to the distances of a class of few or empty sentences.
-    """
-
-    prototypes: Any
-    squares: Any
-    is_seen: Any
-    head_columns: Any = None
-    excess: Any = None
-    mixtures: Any = None
-    halves: Any = None
-    offset: Any = None
-
-    def part(self, first: Any, end: Any) -> "Classes":
-        """Classes `first` to `end` - 1."""
-        return Classes(*(None if field is None else field[first:end] for field in self))
-
-    def select(self, rows: np.ndarray) -> "Classes":
-        """The classes in these rows, int [M]."""
-        return Classes(*(None if field is None else tf.gather(field, rows) for field in self))
-
-    def as_variables(self) -> "Classes":
-        """A copy with variables, which an export stores once for all signatures."""
-        return Classes(*map(stored, self, self._fields))
-
-    def read(self) -> "Classes":
-        """A copy with tensors, so that a loop over blocks reads no variable in every turn."""
-        return Classes(*(None if field is None else tf.convert_to_tensor(field) for field in self))
-
-
-class Images(NamedTuple):
-    """The inputs of the rule for B images, computed once for all classes.
-
-    Attributes:
-      embeddings: float32 [B, E].
-      by_head: float32 [B, K + 1], the head's term for each of its K classes, and 0 for others.
-      scores: float32 [B, K], LDA scores of the seen classes.
-    """
-
-    embeddings: tf.Tensor
-    by_head: tf.Tensor | None
-    scores: tf.Tensor | None
 
 
 class DecisionRule:
@@ -183,8 +129,8 @@ class DecisionRule:
         seen = tf.zeros([count]) if is_seen is None else tf.constant(is_seen, tf.float32)
         columns = mixtures = halves = None
         if self._head is not None and is_seen is not None:
-            known = np.where(is_seen, np.cumsum(is_seen) - 1, np.count_nonzero(is_seen))
-            columns = tf.constant(known, tf.int32)
+            of_head = np.where(is_seen, np.cumsum(is_seen) - 1, np.count_nonzero(is_seen))
+            columns = tf.constant(of_head, tf.int32)
         if self.discriminants is not None:
             mixtures = self.discriminants.mixtures(prototypes, excess)
             halves = self.discriminants.halves(mixtures)

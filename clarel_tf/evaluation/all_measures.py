@@ -1,16 +1,13 @@
 """Every measure of a trained model on the test splits, in one pass over the captions."""
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 
 from clarel_tf.data.split import Split
 from clarel_tf.decision.class_store import ClassStore
-from clarel_tf.decision.embedded_splits import EmbeddedSplit, embed_split
+from clarel_tf.decision.embedded_splits import embed_split
 from clarel_tf.decision.prototypes import CaptionScatter
-from clarel_tf.decision.selected import DescriptionSettings
-from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.evaluation.calibration import calibration_errors, reliability
 from clarel_tf.evaluation.caption_draws import CaptionDraws
 from clarel_tf.evaluation.empty_descriptions import Description, empty_descriptions
@@ -23,11 +20,7 @@ from clarel_tf.evaluation.measures import (
     Measures,
     SeenUnseenCurve,
 )
-from clarel_tf.evaluation.new_classes import (
-    NewClassTrial,
-    description_model,
-    few_caption_draws,
-)
+from clarel_tf.evaluation.new_classes import NewClassTrial, few_caption_draws
 from clarel_tf.evaluation.ranked import RankedImages
 from clarel_tf.evaluation.records import ScoresAtAlpha, Selection
 from clarel_tf.evaluation.retrieval import (
@@ -36,6 +29,7 @@ from clarel_tf.evaluation.retrieval import (
     average_precision_at,
     confusions,
 )
+from clarel_tf.evaluation.stored_classes import class_store, description_model
 from clarel_tf.evaluation.strangers import stranger_measures, stranger_trials
 from clarel_tf.evaluation.transfer import selected_for
 from clarel_tf.evaluation.trust_records import NewClassMeasures
@@ -56,7 +50,7 @@ def evaluate_fully(
     alpha_transfer: str = "value",
     stored: ClassStore | None = None,
 ) -> tuple[Measures, ClassStore]:
-    """All measures, and what the rule used.
+    """All measures, and what the run stores of the classes.
 
     Args:
       selection: what `select` gave on validation data.
@@ -66,10 +60,10 @@ def evaluate_fully(
     """
     seen, unseen, support = (splits[name] for name in ("test_seen", "test_unseen", "trainval"))
     order = [seen, unseen, support]
-    classes = np.unique(np.concatenate([split.classes() for split in order]))
+    labels = np.unique(np.concatenate([split.classes() for split in order]))
     caption_labels = np.concatenate([split.caption_labels() for split in order])
     width = model.embedding_size
-    draws = CaptionDraws(caption_labels, classes, width, seed=seed)
+    draws = CaptionDraws(caption_labels, labels, width, seed=seed)
     few = few_caption_draws(order, width, seed)
     scatter = CaptionScatter()
     recalls = {
@@ -89,22 +83,10 @@ def evaluate_fully(
     evaluation = queries.evaluate()
     u, s = seen_unseen_curve(*evaluation)
     predicted = evaluation.unseen_images.predict(alpha)
-    classes_used = stored or ClassStore(
-        [class_names[label] for label in queries.prototypes.classes],
-        queries.prototypes,
-        queries.is_seen,
-        scatter.result(queries.prototypes),
-        queries.rule.discriminants,
-    )
-    density = classes_used.density or ImageDensity.fit(embedded[2].images)
+    classes = class_store(queries, embedded[2], scatter, selected, class_names, stored)
+    assert classes.descriptions is not None and classes.density is not None  # of this version
+    queries = queries.with_descriptions(classes.descriptions)
     probes = empty_descriptions([support.all_captions()], seed=seed)
-    caption_scatter = classes_used.caption_scatter
-    queries = _with_descriptions(
-        queries, embedded[2], alpha, caption_scatter, selected.descriptions
-    )
-    classes_used = dataclasses.replace(
-        classes_used, descriptions=queries.rule.descriptions, density=density
-    )
     new_classes = {"all": _new_classes(queries, alpha, few, model, probes)}
     rows = {
         "all": _scores(evaluation, alpha),
@@ -113,8 +95,14 @@ def evaluate_fully(
     if not queries.rule.is_of_the_paper and selected.alpha_captions_alone is not None:
         alone, alpha_alone = queries.captions_alone(), selected.alpha_captions_alone
         rows["captions_alone"] = _scores(alone.evaluate(), alpha_alone)
-        settings = selected.descriptions_captions_alone
-        alone = _with_descriptions(alone, embedded[2], alpha_alone, caption_scatter, settings)
+        described = description_model(
+            alone,
+            embedded[2],
+            alpha_alone,
+            classes.caption_scatter,
+            selected.descriptions_captions_alone,
+        )
+        alone = alone.with_descriptions(described)
         new_classes["captions_alone"] = _new_classes(alone, alpha_alone, few, model, probes)
     images = RankedImages.of_queries(queries, alpha)
     temperatures, none = selected.temperatures, selected.none_of_these
@@ -126,7 +114,7 @@ def evaluate_fully(
         retrieval={name: found for name, one in recalls.items() if (found := one.result())},
         calibration=calibration_errors(images, temperatures),
         reliability=reliability(images, temperatures),
-        strangers=stranger_measures(trials, none, density, temperatures),
+        strangers=stranger_measures(trials, none, classes.density, temperatures),
         captions_curve=draws.curve(queries, alpha),
         new_classes=new_classes,
         seen_unseen_curve=_thinned(u, s),
@@ -136,18 +124,7 @@ def evaluate_fully(
         ],
         examples=_examples(unseen, asked, nearest, predicted, class_names),
     )
-    return measures, classes_used
-
-
-def _with_descriptions(
-    queries: EmbeddedQueries,
-    training: EmbeddedSplit,
-    alpha: float,
-    scatter: float,
-    settings: DescriptionSettings,
-) -> EmbeddedQueries:
-    described = description_model(queries, training, alpha, scatter, settings)
-    return queries._replace(rule=queries.rule.with_descriptions(described))
+    return measures, classes
 
 
 def _new_classes(

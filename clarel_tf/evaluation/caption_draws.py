@@ -1,4 +1,4 @@
-"""How accuracy depends on the number of captions that a prototype is made of."""
+"""Accuracy by the number of captions that a prototype is made of."""
 
 from collections.abc import Sequence
 

@@ -10,7 +10,8 @@ from clarel_tf.decision.embedded_splits import EmbeddedSplit
 from clarel_tf.decision.selected import DescriptionSettings
 from clarel_tf.evaluation.caption_draws import CaptionDraws
 from clarel_tf.evaluation.empty_descriptions import empty_descriptions
-from clarel_tf.evaluation.new_classes import NewClassTrial, description_model
+from clarel_tf.evaluation.new_classes import NewClassTrial
+from clarel_tf.evaluation.stored_classes import description_model
 from clarel_tf.evaluation.trust_records import EmptyDescriptionPoint
 from clarel_tf.evaluation.zero_shot import EmbeddedQueries
 from clarel_tf.models.embedder import Embedder

@@ -105,6 +105,6 @@ def area_under(u: np.ndarray, s: np.ndarray) -> float:
 
 
 def _class_weights(labels: np.ndarray) -> np.ndarray:
-    """What one image counts in per-class accuracy: 1 / (classes * images of its class)."""
+    """The weight of each image in per-class accuracy: 1 / (classes * images of its class)."""
     _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
     return 1.0 / (len(counts) * counts[inverse])

@@ -25,7 +25,7 @@ class AveragePrecision:
 
 @dataclasses.dataclass(frozen=True)
 class CaptionsPoint:
-    """Mean and standard deviation over draws, with prototypes of so many captions."""
+    """Mean and standard deviation over draws, for one number of captions per prototype."""
 
     captions: int
     zsl: float
@@ -48,7 +48,7 @@ class SeenUnseenCurve:
 
 @dataclasses.dataclass(frozen=True)
 class Confusion:
-    """A pair of classes, and the percent of the true one's images that the other gets."""
+    """A pair of classes: percent of the images of the true one that the other gets."""
 
     true: str
     predicted: str
@@ -57,7 +57,7 @@ class Confusion:
 
 @dataclasses.dataclass(frozen=True)
 class ExampleCaption:
-    """A caption near to an image; `own` if it is one of the image's captions."""
+    """A caption near an image; `own` if it is one of the image's captions."""
 
     text: str
     class_name: str

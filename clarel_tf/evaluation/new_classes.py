@@ -1,4 +1,4 @@
-"""What a class gets that comes with a request: real descriptions, and such as say nothing.
+"""Counts the images that a new class of a request takes, with real and with empty descriptions.
 
 Each unseen class in turn is taken out of the stored prototypes and sent back as a client of the
 served classifier would send it: with one sentence, or two, or ten, against all others as they are.
@@ -12,15 +12,8 @@ import tensorflow as tf
 
 from clarel_tf.data.split import Split
 from clarel_tf.decision.blocks import on_blocks
-from clarel_tf.decision.descriptions import (
-    MOST_REFERENCES,
-    DescriptionModel,
-    ReferenceRivals,
-    description_energies,
-)
-from clarel_tf.decision.embedded_splits import EmbeddedSplit
-from clarel_tf.decision.rule import Classes, rescaled
-from clarel_tf.decision.selected import DescriptionSettings
+from clarel_tf.decision.inputs import Classes
+from clarel_tf.decision.rule import rescaled
 from clarel_tf.evaluation.caption_draws import CaptionDraws
 from clarel_tf.evaluation.empty_descriptions import Description
 from clarel_tf.evaluation.gzsl import harmonic_mean
@@ -36,39 +29,6 @@ def few_caption_draws(splits: Sequence[Split], width: int, seed: int = 0) -> Cap
     labels = [split.caption_labels() for split in splits]
     classes = np.unique(np.concatenate([split.classes() for split in splits]))
     return CaptionDraws(np.concatenate(labels), classes, width, seed=seed, counts=SENTENCE_COUNTS)
-
-
-def description_model(
-    queries: EmbeddedQueries,
-    training: EmbeddedSplit,
-    alpha: float,
-    scatter: float,
-    settings: DescriptionSettings,
-    seed: int = 0,
-) -> DescriptionModel:
-    """The inputs of the rule for classes of a request.
-
-    Args:
-      queries: the stored classes and the rule.
-      training: the training split; a sample of its images are the references.
-      scatter: as `CaptionScatter` gives it.
-    """
-    chosen = np.random.default_rng(seed).permutation(len(training.labels))[:MOST_REFERENCES]
-    references = training.images[np.sort(chosen)]
-    own = queries.prototypes.rows(training.labels[np.sort(chosen)])
-    blocks = [block for _, block in queries.distance_blocks(references)]
-    distances = rescaled(np.concatenate(blocks), queries.is_seen.astype("f4"), np.float32(alpha))
-    rivals = ReferenceRivals.none(len(own)).among_more(distances, np.arange(len(distances.T)), own)
-    energies = description_energies(queries.prototypes, queries.is_seen, scatter)
-    return DescriptionModel(
-        queries.prototypes.means()[queries.is_seen].mean(axis=0),
-        references,
-        ReferenceRivals(*(part.numpy() for part in rivals)),
-        max(0.0, settings.typical_ratio * float(energies[queries.is_seen].mean())),
-        scatter,
-        settings.share,
-        own.astype(np.int32),
-    )
 
 
 class NewClassTrial:

@@ -74,7 +74,7 @@ def distances_of(queries: EmbeddedQueries, images: np.ndarray, alpha: float) -> 
 def distance_scale(
     queries: EmbeddedQueries, training: EmbeddedSplit, alpha: float, seed: int = 0
 ) -> DistanceScale:
-    """How distances of a model's training images are scaled, for `carry_over_probabilities`."""
+    """The scale of distances of a model's training images, for `carry_over_probabilities`."""
     ranked = _ranked(queries, training.images, training.labels, alpha, _MOST_TRAINING_IMAGES, seed)
     rows = np.arange(len(ranked.own))
     others = ranked.distances.astype(np.float64)

@@ -137,7 +137,7 @@ def validation_scores(
     settings: RuleSettings = RuleSettings(),
     captions: int = 2,
 ) -> dict[str, float]:
-    """A look at a model that is still in training: ZSL, and H at the alpha that is best now.
+    """ZSL, and H at its best alpha, of a model that is still in training.
 
     Args:
       seen, unseen, support, settings: as for `select`.

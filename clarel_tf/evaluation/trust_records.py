@@ -107,7 +107,7 @@ class NewClassPoint:
 
 @dataclasses.dataclass(frozen=True)
 class EmptyDescriptionPoint:
-    """Percent of all test images that a class takes whose sentences say nothing.
+    """Percent of all test images that a class with an empty description takes.
 
     Attributes:
       kind: of the sentences.
@@ -123,7 +123,7 @@ class EmptyDescriptionPoint:
 
 @dataclasses.dataclass(frozen=True)
 class NewClassMeasures:
-    """New classes by one rule: real descriptions, and such as say nothing."""
+    """New classes by one rule, with real and with empty descriptions."""
 
     real: list[NewClassPoint]
     empty: list[EmptyDescriptionPoint]

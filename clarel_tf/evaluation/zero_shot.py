@@ -9,14 +9,16 @@ from clarel_tf.data.split import Split
 from clarel_tf.decision.alpha import NearestClasses
 from clarel_tf.decision.blocks import BlockRule, OwnDistances, on_blocks
 from clarel_tf.decision.class_store import ClassStore
+from clarel_tf.decision.descriptions import DescriptionModel
 from clarel_tf.decision.discriminants import Discriminants
 from clarel_tf.decision.embedded_splits import EmbeddedSplit, embed_split
+from clarel_tf.decision.inputs import Classes
 from clarel_tf.decision.prototypes import (
     Prototypes,
     make_prototypes,
     means_without_own_captions,
 )
-from clarel_tf.decision.rule import Classes, DecisionRule
+from clarel_tf.decision.rule import DecisionRule
 from clarel_tf.decision.selected import RuleSettings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.gzsl import (
@@ -66,13 +68,13 @@ class Evaluation(NamedTuple):
 
 
 class EmbeddedQueries(NamedTuple):
-    """A model's view of one evaluation: who is asked, what the classes are made of, and the rule.
+    """The embedded query images of an evaluation, the class prototypes, and the decision rule.
 
     Attributes:
       seen, unseen: query images of seen and of unseen classes.
       prototypes: of all classes.
       is_seen: bool [C], true for the classes that the model was trained on.
-      rule: what gives an image to a class.
+      rule: the decision rule.
     """
 
     seen: EmbeddedSplit
@@ -82,8 +84,12 @@ class EmbeddedQueries(NamedTuple):
     rule: DecisionRule = DecisionRule()
 
     def captions_alone(self) -> "EmbeddedQueries":
-        """The same by the rule of the paper, and nothing besides."""
+        """The same with the paper's rule: distances to prototypes alone."""
         return self._replace(rule=DecisionRule())
+
+    def with_descriptions(self, descriptions: DescriptionModel) -> "EmbeddedQueries":
+        """The same with a rule that corrects for few and for empty sentences of new classes."""
+        return self._replace(rule=self.rule.with_descriptions(descriptions))
 
     def evaluate(self, leave_own_out: bool = False) -> Evaluation:
         """Nearest classes of all queries.
@@ -147,7 +153,7 @@ def embed_queries(
     support: Sequence[Split],
     settings: RuleSettings = RuleSettings(),
 ) -> EmbeddedQueries:
-    """Embeds everything that an evaluation needs.
+    """Embeds the query images and the captions of an evaluation.
 
     Args:
       seen: query images of classes that the model was trained on.

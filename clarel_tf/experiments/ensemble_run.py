@@ -51,7 +51,7 @@ def run_ensemble(
     }
     if vectors := of_members[0].fingerprints.get("word_vectors"):
         made_of["word_vectors"] = vectors
-    if folder.has_begun and folder.fingerprints().get("members") != made_of["members"]:
+    if folder.data.has_begun and folder.data.fingerprints().get("members") != made_of["members"]:
         restart = True  # of other models, or of some that were trained again
     opened = opened_run(run_dir, config, splits, restart, made_of=made_of)
     with opened as (folder, splits, fingerprints):

@@ -12,24 +12,20 @@ from clarel_tf.data.schema import SPLITS
 from clarel_tf.data.split import Split
 from clarel_tf.decision.selected import RuleSettings
 from clarel_tf.errors import ClarelError
-from clarel_tf.evaluation.records import ModelOrigin, Results, Selection, WordVectorUse
+from clarel_tf.evaluation.records import Results, Selection
 from clarel_tf.evaluation.selection import nothing_selected, select
 from clarel_tf.experiments.final_model import train_final
-from clarel_tf.experiments.final_test import measure_once
+from clarel_tf.experiments.final_test import train_and_test
 from clarel_tf.experiments.fingerprints import (
     data_fingerprints,
     fingerprint_of_towers,
     older_mark_of_towers,
     split_fingerprints,
 )
-from clarel_tf.experiments.kept_vectors import keep_vectors
+from clarel_tf.experiments.kept_vectors import kept_vectors
 from clarel_tf.experiments.phases import FINAL_CHOICES, Phase, phases_of
 from clarel_tf.experiments.run_folder import RunFolder
-from clarel_tf.experiments.training_phase import (
-    MakeTowers,
-    train_phase,
-)
-from clarel_tf.models.clarel import Clarel
+from clarel_tf.experiments.training_phase import MakeTowers, train_phase
 from clarel_tf.storage import checksums
 from clarel_tf.training.distributed.distribution import Distribution
 
@@ -82,7 +78,7 @@ def run_experiment(
             results = folder.read_results()
         else:
             selection = _selection(folder, phases[0], splits, distribution, make_towers)
-            results = _test(
+            results = train_and_test(
                 folder,
                 phases[1],
                 splits,
@@ -100,7 +96,7 @@ def run_experiment(
 def _check_arguments(
     splits: dict[str, Split], class_names: Sequence[str] | None, final: str
 ) -> None:
-    """Refuses before the work what would fail after it."""
+    """Raises ClarelError for arguments that would otherwise fail after the training."""
     if final not in FINAL_CHOICES:
         raise ClarelError(f"final is {final!r}; it must be one of: {', '.join(FINAL_CHOICES)}")
     if absent := [name for name in SPLITS if name not in splits]:
@@ -120,7 +116,7 @@ def run_validation(
     distribution: Distribution | None = None,
     make_towers: MakeTowers | None = None,
 ) -> Selection:
-    """The first half of the experiment: settings can be compared and no test image is looked at.
+    """The first half of the experiment, which uses no test image; for the comparison of settings.
 
     `run_experiment` with the same arguments continues from here.
     """
@@ -142,7 +138,7 @@ def follow_experiment(
     make_towers: MakeTowers | None = None,
     final: str = "none",
 ) -> None:
-    """The part of a worker that is not the chief: it trains along, and writes nothing."""
+    """Runs the experiment on a worker that is not the chief; it trains, but writes nothing."""
     distribution.check_batch_size(config.training.batch_size)
     splits = apply_protocol(splits, config.protocol, config.class_division)
     fingerprints = data_fingerprints(config, splits)
@@ -163,7 +159,7 @@ def _agree_on_phases(
     left: list[bool],
     distribution: Distribution,
 ) -> list[bool]:
-    """Which of the three phases the chief says are left, if all workers are ready for the same."""
+    """True for each phase that is left, as the chief says; all workers must have the same data."""
     # Fingerprints know no order of the images, but the batches depend on it.
     order = [list(phase.split.image_ids) for phase in phases]
     distribution.check_same([config.to_dict(), fingerprints, order])
@@ -180,7 +176,7 @@ def opened_run(
     made_of: dict[str, Any] | None = None,
     make_towers: MakeTowers | None = None,
 ) -> Iterator[tuple[RunFolder, dict[str, Split], dict[str, Any]]]:
-    """The folder of the run, held against others; its splits by protocol; their fingerprints.
+    """Opens and locks the folder of a run; yields it, its splits by protocol, and fingerprints.
 
     Args:
       made_of: fingerprints of the trained models that the run is made of, if it trains none.
@@ -192,12 +188,12 @@ def opened_run(
         splits = apply_protocol(splits, config.protocol, config.class_division)
         if made_of is None:
             fingerprints = data_fingerprints(config, splits, folder)
-            if folder.has_begun:  # before the towers, which may depend on the data
-                folder.check_data(fingerprints)
+            if folder.data.has_begun:  # before the towers, which may depend on the data
+                folder.data.check(fingerprints)
             fingerprints |= fingerprint_of_towers(config, splits, make_towers, folder)
         else:
             fingerprints = split_fingerprints(splits) | made_of
-        folder.begin_with(
+        folder.data.begin(
             fingerprints | older_mark_of_towers(folder, make_towers), splits["trainval"].data_dir
         )
         yield folder, splits, fingerprints
@@ -210,7 +206,7 @@ def _selection(
     distribution: Distribution | None,
     make_towers: MakeTowers | None,
 ) -> Selection:
-    """What is selected with a model of the training split; trains that first if need be."""
+    """The values selected with the model of the first phase; trains it first if necessary."""
     if not folder.selection_path.exists() and not has_validation(splits):
         print("Validation splits: empty, so alpha stays 0, and there is one phase of training")
         nothing = nothing_selected(RuleSettings.of(phase.config))
@@ -224,53 +220,13 @@ def _selection(
             phase.title,
             distribution,
             looking_at,
-            _kept_vectors(folder, phase.config, splits),
+            kept_vectors(folder, phase.config, splits),
             make_towers,
             phase.later_steps,
         )
         selection = select(model, *looking_at, RuleSettings.of(phase.config))
         checksums.write_json(folder.selection_path, dataclasses.asdict(selection))
     return folder.read_selection()
-
-
-def _test(
-    folder: RunFolder,
-    phase: Phase,
-    splits: dict[str, Split],
-    selection: Selection,
-    class_names: Sequence[str],
-    fingerprints: dict[str, Any],
-    distribution: Distribution | None,
-    make_towers: MakeTowers | None,
-) -> Results:
-    """Trains on trainval, measures on the test splits, and writes what came out."""
-    config = phase.config
-    model = train_phase(
-        config,
-        phase.split,
-        folder.path,
-        phase.title,
-        distribution,
-        kept_vectors=_kept_vectors(folder, config, splits),
-        make_towers=make_towers,
-        later_steps=phase.later_steps,
-    )
-    origin = ModelOrigin(
-        seed=config.seed,
-        steps=config.training.steps,
-        word_vectors=_word_vector_use(config, model),
-        fingerprints=fingerprints,
-    )
-    return measure_once(folder, config, splits, model, selection, class_names, origin)
-
-
-def _kept_vectors(folder: RunFolder, config: Config, splits: dict[str, Split]) -> Path | None:
-    """The word vectors of both phases, put into the run's folder before the first."""
-    if not config.word_vectors:
-        return None
-    path = folder.word_vectors_path
-    keep_vectors(path, config.word_vectors, (splits["train"], splits["trainval"]))
-    return path
 
 
 def has_validation(splits: dict[str, Split]) -> bool:
@@ -282,12 +238,3 @@ def default_class_names(splits: dict[str, Split]) -> list[str]:
     """`class 0`, `class 1`, ... for data whose classes have no names."""
     most = max(int(split.classes().max(initial=0)) for split in splits.values())
     return [f"class {label}" for label in range(most + 1)]
-
-
-def _word_vector_use(config: Config, model: Clarel) -> WordVectorUse:
-    return WordVectorUse(
-        file=Path(config.word_vectors).name or None,
-        frozen=model.text_tower.frozen_words,
-        words=len(model.text_tower.vocabulary),
-        missing=model.words_without_vector,
-    )

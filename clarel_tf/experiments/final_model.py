@@ -1,4 +1,4 @@
-"""The final model: after the test, trained once more on every image of every class, for the export.
+"""Trains the final model after the test, on every image of every class, for the export.
 
 It has no test of its own, since no image is left. Alpha, temperature, threshold and the trust in
 descriptions are carried over to it from validation, as they were to the tested model. Every class
@@ -17,10 +17,9 @@ from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.decision.embedded_splits import embed_split
 from clarel_tf.decision.prototypes import CaptionScatter
 from clarel_tf.decision.selected import Selected
-from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.errors import ClarelError
-from clarel_tf.evaluation.new_classes import description_model
 from clarel_tf.evaluation.records import FinalModel, Selection
+from clarel_tf.evaluation.stored_classes import class_store
 from clarel_tf.evaluation.transfer import selected_for
 from clarel_tf.evaluation.zero_shot import queries_from
 from clarel_tf.experiments.kept_vectors import keep_vectors
@@ -89,7 +88,7 @@ def _decided(
     class_names: Sequence[str],
     alpha_transfer: str,
 ) -> tuple[Selected, ClassStore]:
-    """What the decision rule needs of a model that was trained on all images of `split`."""
+    """The selected values and the classes of a model that was trained on all images of `split`."""
     scatter = CaptionScatter()
     # Classes that are known by sentences alone are unseen.
     no_image = split.select(np.zeros(len(split), bool))
@@ -100,18 +99,4 @@ def _decided(
     )
     queries = queries_from(seen, described, embedded, model=model, settings=selection.rule)
     selected = selected_for(queries, embedded, selection, alpha_transfer)
-    caption_scatter = scatter.result(queries.prototypes)
-    descriptions = description_model(
-        queries, embedded, selected.alpha, caption_scatter, selected.descriptions
-    )
-    names = [class_names[label] for label in queries.prototypes.classes]
-    classes = ClassStore(
-        names,
-        queries.prototypes,
-        np.asarray(queries.is_seen),
-        caption_scatter,
-        queries.rule.discriminants,
-        descriptions,
-        ImageDensity.fit(embedded.images),
-    )
-    return selected, classes
+    return selected, class_store(queries, embedded, scatter, selected, class_names)

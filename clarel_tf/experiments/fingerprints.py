@@ -1,4 +1,4 @@
-"""What a run depends on besides its config: hashes of splits, word vectors, towers; backbone."""
+"""Fingerprints of all that a run depends on besides its config: splits, words, towers, backbone."""
 
 import dataclasses
 from pathlib import Path
@@ -7,7 +7,8 @@ from typing import Any
 from clarel_tf.config import Config
 from clarel_tf.data.split import Split
 from clarel_tf.errors import ClarelError
-from clarel_tf.experiments.run_folder import BACKBONE, RunFolder
+from clarel_tf.experiments.run_data import BACKBONE
+from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.experiments.training_phase import MakeTowers, towers_fingerprint
 from clarel_tf.storage import files
 
@@ -15,7 +16,7 @@ from clarel_tf.storage import files
 def data_fingerprints(
     config: Config, splits: dict[str, Split], folder: RunFolder | None = None
 ) -> dict[str, Any]:
-    """What a result depends on besides the config: the splits and the word vectors.
+    """Fingerprints of the splits and the word vectors.
 
     Args:
       folder: of the run; once it has kept the vectors, their file may be gone.
@@ -24,7 +25,7 @@ def data_fingerprints(
     if config.word_vectors:
         is_gone = not Path(config.word_vectors).exists()
         if is_gone and folder and folder.word_vectors_path.exists():
-            fingerprints["word_vectors"] = folder.fingerprints()["word_vectors"]
+            fingerprints["word_vectors"] = folder.data.fingerprints()["word_vectors"]
         else:
             try:
                 fingerprints["word_vectors"] = files.file_fingerprint(config.word_vectors)
@@ -48,10 +49,10 @@ def fingerprint_of_towers(
 
 def older_mark_of_towers(folder: RunFolder, make_towers: MakeTowers | None) -> dict[str, Any]:
     """What a run noted of its towers before there were fingerprints: the name of the function."""
-    if make_towers is None or not folder.has_begun:
+    if make_towers is None or not folder.data.has_begun:
         return {}
     name = getattr(make_towers, "__qualname__", type(make_towers).__qualname__)
-    return {"towers": name} if folder.fingerprints().get("towers") == name else {}
+    return {"towers": name} if folder.data.fingerprints().get("towers") == name else {}
 
 
 def split_fingerprints(splits: dict[str, Split]) -> dict[str, Any]:

@@ -1,12 +1,14 @@
-"""Word vectors that a run keeps in its folder, so that it does not need the vector file again."""
+"""Word vectors in the folder of a run, so that it does not need the vector file again."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from clarel_tf.config import Config
 from clarel_tf.data.split import Split
 from clarel_tf.errors import ClarelError
+from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.models.vocabulary import build_vocabulary
 from clarel_tf.storage import checksums
 from clarel_tf.storage.array_files import read_npz
@@ -36,8 +38,17 @@ def keep_vectors(path: Path, source: str, splits: Iterable[Split]) -> None:
         np.savez(temporary, words=np.array(words)[rows], vectors=found.matrix[rows])
 
 
+def kept_vectors(folder: RunFolder, config: Config, splits: dict[str, Split]) -> Path | None:
+    """The file with the word vectors of both phases; writes it before the first phase."""
+    if not config.word_vectors:
+        return None
+    path = folder.word_vectors_path
+    keep_vectors(path, config.word_vectors, (splits["train"], splits["trainval"]))
+    return path
+
+
 def read_kept_vectors(path: Path, words: Sequence[str]) -> WordVectors:
-    """The vectors of `words` from what `keep_vectors` wrote."""
+    """The vectors of `words` from the file of `keep_vectors`."""
     checksums.check(path, _REMEDY)
     arrays = read_npz(path, ("words", "vectors"))
     if set(arrays) != {"words", "vectors"} or len(arrays["words"]) != len(arrays["vectors"]):

@@ -30,7 +30,7 @@ def evaluate_run(
     caption draws and left-out captions need each of them.
     """
     splits = apply_protocol(splits, config.protocol, config.class_division)
-    folder.check_data(split_fingerprints(splits))
+    folder.data.check(split_fingerprints(splits))
     results, selection = folder.read_results(), folder.read_selection()
     with (
         files.writing_in(folder.path, "run_dir"),

@@ -62,7 +62,7 @@ def run_repeats(
     ensemble: bool = False,
     make_towers: MakeTowers | None = None,
 ) -> RepeatsSummary:
-    """Runs seeds `config.seed`, `config.seed` + 1, ... each in a folder of its own, and sums up.
+    """Runs seeds `config.seed`, `config.seed` + 1, ... each in its own folder, and summarises them.
 
     What is finished is not run again, so a broken series continues where it stopped.
 
@@ -98,7 +98,7 @@ def follow_repeats(
     make_towers: MakeTowers | None = None,
     final: str = "none",
 ) -> None:
-    """The part of a worker that is not the chief in `run_repeats` or `run_experiment`."""
+    """Runs `run_repeats` or `run_experiment` on a worker that is not the chief."""
     for one in _with_seeds(config, repeats):
         follow_experiment(one, splits, distribution, make_towers, final)
 

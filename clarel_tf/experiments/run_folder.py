@@ -1,4 +1,4 @@
-"""The folder of a run: what is in it, and whether a command may continue it."""
+"""`RunFolder`: the files of a run, and whether a command may continue it."""
 
 import contextlib
 import re
@@ -9,16 +9,12 @@ from typing import Any
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.records import FinalModel, Results, Selection
-from clarel_tf.images.backbone_record import BackboneRecord
+from clarel_tf.experiments.run_data import BEGIN_ANEW, RunData
 from clarel_tf.storage import checksums, files, ownership
 from clarel_tf.storage.records import Record, from_json
 
-# What can be done about a file that nothing else in the folder can replace, and about one that can.
-BEGIN_ANEW = "restore a copy, or start again with --restart, which moves this run aside"
+# What can be done about a file that the training command can replace.
 MAKE_AGAIN = "delete it, and results.json if that is there: the training command makes them again"
-
-_DATA_DIR = "data_dir"  # a key of data.json besides the fingerprints
-BACKBONE = "backbone"  # the key of the backbone's record, which datasets of an older version lack
 
 # Everything that a run writes, by its path in the folder.
 _OWN_FILES = re.compile(
@@ -65,7 +61,7 @@ class RunFolder:
         self.classes_path = self.path / "classes.npz"
         self.word_vectors_path = self.path / "word_vectors.npz"
         self.final_path = self.final / "final.json"
-        self._data_path = self.path / "data.json"
+        self.data = RunData(self.path)
 
     @property
     def selection_path(self) -> Path:
@@ -107,7 +103,7 @@ class RunFolder:
                 yield
 
     def _take_over(self, config: Config) -> None:
-        """Goes on with the run in the folder, or begins one."""
+        """Continues the run in the folder, or begins one."""
         self._refuse_links()
         if self._has_work() or self._needs_its_vectors(config):
             _refuse_changes(self.config_path, config)
@@ -143,12 +139,12 @@ class RunFolder:
         )
 
     def _needs_its_vectors(self, config: Config) -> bool:
-        """True if the word vectors are kept here, and their file is there no more."""
+        """True if the run stores word vectors whose source file no longer exists."""
         is_gone = bool(config.word_vectors) and not Path(config.word_vectors).exists()
         return is_gone and self.word_vectors_path.exists()
 
     def _refuse_links(self) -> None:
-        """What is behind a link may belong to another run."""
+        """Raises ClarelError for a link in the folder, because it may lead into another run."""
         for folder in (self.path, self.validation, self.final):
             for name in ("validation", "final", "checkpoints", "tensorboard"):
                 if (folder / name).is_symlink():
@@ -158,80 +154,13 @@ class RunFolder:
                     )
 
     def _move_aside(self) -> None:
-        """Leaves an empty folder in the place of a run."""
+        """Renames the folder of a run, and puts an empty one in its place."""
         with files.only_process(self.path, "run_dir"):
             if not self._has_work():
                 return
             ownership.refuse_others(self.path, _OWN_FILES, "run_dir")
             aside = ownership.move_aside(self.path)
         print(f"The run that was in {self.path} is now in {aside}; delete that if you like.")
-
-    def begin_with(self, fingerprints: dict[str, Any], data_dir: str = "") -> None:
-        """Notes what data the run begins with; refuses to continue with other data.
-
-        Args:
-          fingerprints: of the splits by name, and of whatever else the result depends on.
-          data_dir: where the dataset is, if it was read from a folder.
-        """
-        if self._data_path.exists():
-            before, now = self.fingerprints().get("towers"), fingerprints.get("towers")
-            if before != now:
-                raise ClarelError(
-                    f"the run in {self.path} began with the towers {before}, now they are {now}; "
-                    "name a new run_dir, or restart it"
-                )
-            self.check_data(fingerprints)
-            if data_dir and data_dir != self.data_dir:  # the same data at another place
-                checksums.write_json(self._data_path, self.fingerprints() | {_DATA_DIR: data_dir})
-        else:
-            place = {_DATA_DIR: data_dir} if data_dir else {}
-            checksums.write_json(self._data_path, fingerprints | place)
-
-    def check_data(self, fingerprints: dict[str, Any]) -> None:
-        """Refuses data that is not what the run began with; compares what is given."""
-        before = self.fingerprints()
-        self._check_backbone(fingerprints)
-        changed = [
-            name
-            for name, value in fingerprints.items()
-            if before.get(name) != value and name != BACKBONE
-        ]
-        if changed:
-            what = {"word_vectors": "the word-vector file", "members": "the set of its models"}
-            raise ClarelError(
-                f"{what.get(changed[0], f'split {changed[0]!r} of the dataset')} is not what the "
-                f"run in {self.path} began with; give the --data_dir or --word_vectors of that "
-                "time, or name a new --run_dir for a run with what you have now. A dataset that "
-                "was built again from other files can be built of the old files in another "
-                "--data_dir"
-            )
-
-    def _check_backbone(self, fingerprints: dict[str, Any]) -> None:
-        """Refuses features of another backbone, where both are known."""
-        if self.backbone is not None and BACKBONE in fingerprints:
-            its = from_json(BackboneRecord, fingerprints[BACKBONE], "the dataset")
-            self.backbone.check_same(its, f"the run in {self.path}", "the dataset")
-
-    @property
-    def backbone(self) -> BackboneRecord | None:
-        """The network that made the features which the run began with, if that is known."""
-        found = self.fingerprints().get(BACKBONE) if self.has_begun else None
-        return None if found is None else from_json(BackboneRecord, found, self._data_path)
-
-    @property
-    def data_dir(self) -> str | None:
-        """The folder of built datasets that the run read its data from, if it noted one."""
-        found = self.fingerprints().get(_DATA_DIR) if self.has_begun else None
-        return found if isinstance(found, str) else None
-
-    @property
-    def has_begun(self) -> bool:
-        """True if a run has noted its data here."""
-        return self._data_path.exists()
-
-    def fingerprints(self) -> dict[str, Any]:
-        """What `begin_with` noted, by name."""
-        return checksums.read_json(self._data_path, BEGIN_ANEW)
 
 
 def is_older_run(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""A grid of runs: which ones there are, and what came out of them, a row a run."""
+"""The runs of a grid: their configs, and a table with one row for each finished run."""
 
 import csv
 import io
@@ -12,7 +12,8 @@ from typing import Any
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
 from clarel_tf.evaluation.records import Results, Selection
-from clarel_tf.experiments.run_folder import BEGIN_ANEW, RunFolder, holds_older_runs
+from clarel_tf.experiments.run_data import BEGIN_ANEW
+from clarel_tf.experiments.run_folder import RunFolder, holds_older_runs
 from clarel_tf.reporting.sweep_report import MEASURES, REPEATED
 from clarel_tf.storage import checksums, files, ownership
 
@@ -22,8 +23,8 @@ _OWN_NAMES = re.compile(r"configs|sweep\.csv|(validation|ablation)\.md|[^/]*\.pn
 def parse_grid(items: Sequence[str]) -> dict[str, list[Any]]:
     """`["kappa=0,0.5,1", "seed=0,1"]` -> {"kappa": [0, 0.5, 1], "seed": [0, 1]}.
 
-    Values are JSON where they can be (numbers, true, false), else text. `lambda` stands for the
-    setting `lambda_`.
+    Values are JSON where they can be (numbers, true, false, lists), else text. `lambda` stands for
+    the setting `lambda_`.
     """
     grid: dict[str, list[Any]] = {}
     for item in items:
@@ -31,10 +32,18 @@ def parse_grid(items: Sequence[str]) -> dict[str, list[Any]]:
         name = "lambda_" if name == "lambda" else name
         if not values or name in grid:
             raise ClarelError(f"--grid={item}: expected NAME=VALUE,VALUE,... and each name once")
-        grid[name] = [_as_value(value) for value in values.split(",")]
+        grid[name] = _as_values(values)
     if not grid:
         raise ClarelError("the grid is empty: give at least one --grid=NAME=VALUE,VALUE,...")
     return grid
+
+
+def _as_values(text: str) -> list[Any]:
+    try:  # commas also separate the items of a list
+        values = json.loads(f"[{text}]")
+    except ValueError:
+        values = [_as_value(value) for value in text.split(",")]
+    return [tuple(value) if isinstance(value, list) else value for value in values]
 
 
 def _as_value(text: str) -> Any:
@@ -42,6 +51,11 @@ def _as_value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def _in_name(value: Any) -> str:
+    text = "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return text.replace("/", "_")
 
 
 def grid_configs(
@@ -55,7 +69,7 @@ def grid_configs(
     """
     configs: dict[str, Config] = {}
     for point in _around(base, grid) if one_at_a_time else _combined(grid):
-        name = ",".join(f"{key}={value}" for key, value in point.items()).replace("/", "_")
+        name = ",".join(f"{key}={_in_name(value)}" for key, value in point.items())
         config = base.override(point)
         if configs.setdefault(name, config) != config:
             raise ClarelError(
@@ -127,14 +141,14 @@ def _is_run_of(config: Config, run_dir: Path) -> bool:
 
 
 def remove_figures(sweep_dir: Path, drawn: Sequence[str]) -> None:
-    """Deletes the figures of an earlier sweep in this folder that this one did not draw anew."""
+    """Deletes the figures of an earlier sweep in this folder, except those drawn again."""
     names = {"alpha.png", *(f"{field.name.rstrip('_')}.png" for _, field in settings())}
     for name in names - set(drawn):
         (sweep_dir / name).unlink(missing_ok=True)
 
 
 def read_outcome(run_dir: Path, validation_only: bool = False) -> Results | Selection | None:
-    """What a run measured, with its alpha and its alpha curve; None if it is not finished.
+    """The measures of a run, its alpha and its alpha curve; None if it is not finished.
 
     Args:
       validation_only: the selection of the first phase instead of the results of the test.

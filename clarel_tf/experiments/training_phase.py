@@ -22,7 +22,8 @@ from clarel_tf.models.clarel import Clarel
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.models.saving import load_model
 from clarel_tf.models.standard_towers import standard_towers
-from clarel_tf.models.towers import ImageTower, TextTower, refuse_other_kinds
+from clarel_tf.models.tower_trial import refuse_other_kinds
+from clarel_tf.models.towers import ImageTower, TextTower
 from clarel_tf.models.vocabulary import build_vocabulary, load_vocabulary, save_vocabulary
 from clarel_tf.storage import checksums, files
 from clarel_tf.storage.word_vectors import WordVectors, load_word_vectors
@@ -141,7 +142,7 @@ def _made_towers(
     vocabulary: list[str],
     vectors: WordVectors | None,
 ) -> tuple[ImageTower, TextTower]:
-    """What `make_towers` gives, if it is a pair of towers that fit the split."""
+    """The two towers of `make_towers`; ClarelError if they do not fit the split."""
     made = make_towers(config, split, vocabulary, vectors)
     if not isinstance(made, tuple | list) or len(made) != 2:
         count = f" of {len(made)}" if isinstance(made, tuple | list) else ""
@@ -232,7 +233,7 @@ def towers_from_config(
 
 
 def _refuse_unregistered(tower: keras.layers.Layer) -> None:
-    """A model with a class that Keras cannot find again would be trained and never loaded."""
+    """Raises ClarelError for a class that Keras could not find when it loads the model."""
     kind = type(tower)
     if keras.saving.get_registered_object(keras.saving.get_registered_name(kind)) is not kind:
         raise ClarelError(

@@ -14,7 +14,8 @@ from clarel_tf.models.embedder import Embedder
 from clarel_tf.models.losses import METRICS
 from clarel_tf.models.replicas import gather_rows, own_rows, replica_count
 from clarel_tf.models.standard_towers import standard_towers
-from clarel_tf.models.towers import ImageTower, TextTower, refuse_other_kinds, try_towers
+from clarel_tf.models.tower_trial import refuse_other_kinds, try_towers
+from clarel_tf.models.towers import ImageTower, TextTower
 
 Batch = dict[str, tf.Tensor]
 

@@ -1,20 +1,16 @@
 """The signatures of the three exported models, by name: functions with the tensors they take."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
 from clarel_tf.data.split import Split
 from clarel_tf.decision.class_store import ClassStore
-from clarel_tf.decision.embedded_splits import embed_captions, embed_split
-from clarel_tf.decision.prototypes import CaptionScatter
+from clarel_tf.decision.embedded_splits import embed_captions
 from clarel_tf.decision.rule import DecisionRule
 from clarel_tf.decision.selected import Selected
-from clarel_tf.decision.strangers import ImageDensity
-from clarel_tf.evaluation.new_classes import description_model
-from clarel_tf.evaluation.zero_shot import queries_from
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.serving.answering import Answer
 from clarel_tf.serving.embeddings import embed_images, text_graph
@@ -72,32 +68,29 @@ def _with_id(function: Callable[..., Answer], export_id: str) -> Callable[..., A
 
 def classifier_endpoints(
     model: Embedder,
+    classes: ClassStore,
     splits: dict[str, Split],
-    class_names: Sequence[str],
     selected: Selected,
     k: int,
     gallery_split: str | None,
     export_id: str,
-    classes: ClassStore | None,
 ) -> dict[str, Endpoint]:
     """The signatures of the classifier; the arguments are those of `export_run`."""
-    settings = selected.rule
-    stored = classes or embedded_classes(model, splits, class_names, selected)
     rule = DecisionRule.of_run(
-        settings, model.image_classifier, stored.discriminants, stored.is_seen
+        selected.rule, model.image_classifier, classes.discriminants, classes.is_seen
     )
-    if stored.descriptions is not None:
-        rule = rule.with_descriptions(stored.descriptions)
+    if classes.descriptions is not None:
+        rule = rule.with_descriptions(classes.descriptions)
     classifier = PrototypeClassifier(
         model,
-        stored.prototypes.means(),
-        stored.names,
-        stored.is_seen,
+        classes.prototypes.means(),
+        classes.names,
+        classes.is_seen,
         selected,
         rule,
         k,
-        counts=stored.prototypes.counts,
-        density=stored.density,
+        counts=classes.prototypes.counts,
+        density=classes.density,
     )
     features, size = _features(model), model.embedding_size
     sentences, names = _strings("sentences"), _strings("class_names")
@@ -133,28 +126,6 @@ def classifier_endpoints(
         endpoints["retrieve_captions"] = (gallery.retrieve_captions, [features])
         endpoints["retrieve_images"] = (gallery.retrieve_images, [_strings("text")])
     return endpoints
-
-
-def embedded_classes(
-    model: Embedder, splits: dict[str, Split], class_names: Sequence[str], selected: Selected
-) -> ClassStore:
-    """What an evaluation of `model` would keep of the classes."""
-    scatter = CaptionScatter()
-    order = ("test_seen", "test_unseen", "trainval")
-    embedded = [embed_split(model, splits[name], [scatter]) for name in order]
-    queries = queries_from(*embedded, model=model, settings=selected.rule)
-    caption_scatter = scatter.result(queries.prototypes)
-    return ClassStore(
-        [class_names[label] for label in queries.prototypes.classes],
-        queries.prototypes,
-        queries.is_seen,
-        caption_scatter,
-        queries.rule.discriminants,
-        description_model(
-            queries, embedded[2], selected.alpha, caption_scatter, selected.descriptions
-        ),
-        ImageDensity.fit(embedded[2].images),
-    )
 
 
 def _gallery(model: Embedder, split: Split, k: int) -> Gallery:

@@ -17,11 +17,11 @@ from clarel_tf.data.split import Split
 from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.decision.selected import Selected
 from clarel_tf.errors import ClarelError, printable
+from clarel_tf.evaluation.stored_classes import embedded_classes
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.serving.endpoints import (
     Endpoint,
     classifier_endpoints,
-    embedded_classes,
     image_endpoints,
     text_endpoints,
 )
@@ -104,7 +104,7 @@ def export_run(
                 "image_embedder": image_endpoints(model, export_id),
                 "text_embedder": text_endpoints(model, export_id),
                 "prototype_classifier": classifier_endpoints(
-                    model, splits, class_names, selected, k, gallery_split, export_id, classes
+                    model, classes, splits, selected, k, gallery_split, export_id
                 ),
             }
             for name in MODELS:

@@ -1,4 +1,4 @@
-"""Keeps the memory of a long run constant."""
+"""Limits the memory of a long run: fewer cached kernels, no free pages kept."""
 
 import ctypes
 import functools

@@ -8,7 +8,7 @@ import tensorflow_datasets as tfds
 
 from clarel_tf.data.builders import OptionalConfigs
 from clarel_tf.data.embedding_builds import EmbeddingBuild
-from clarel_tf.data.schema import example_features
+from clarel_tf.data.schema import example_features, make_example
 
 from . import world as demo_world
 
@@ -98,16 +98,10 @@ class Builder(EmbeddingBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
             numbers.tolist(), np.isin(numbers, test_seen).tolist(), strict=True
         ):
             image = images[number]
+            image_id, label = f"demo_{number:05d}", int(labels[number])
             yield (
                 number,
-                {
-                    "image_id": f"demo_{number:05d}",
-                    "image_features": image.features,
-                    "captions": image.captions,
-                    "label": int(labels[number]),
-                    "in_test_seen": is_test,
-                    "image": image.jpeg,
-                },
+                make_example(image_id, image.features, image.captions, label, is_test, image.jpeg),
             )
 
 

@@ -9,12 +9,17 @@ import tensorflow_datasets as tfds
 from clarel_tf.data.backbone_choice import read_choice
 from clarel_tf.data.builders import NamedConfigs
 from clarel_tf.data.embedding_builds import EmbeddingBuild
-from clarel_tf.data.pairs.examples import make_description, make_example
 from clarel_tf.data.pairs.features import read_features
 from clarel_tf.data.pairs.folder import PairsFolder, read_folder
 from clarel_tf.data.pairs.found_files import find_files
 from clarel_tf.data.pairs.table import TRAINVAL_SPLITS
-from clarel_tf.data.schema import DESCRIPTIONS, SPLITS, example_features
+from clarel_tf.data.schema import (
+    DESCRIPTIONS,
+    SPLITS,
+    example_features,
+    make_description,
+    make_example,
+)
 from clarel_tf.errors import ClarelError
 from clarel_tf.images.picture_sources import FolderPictures
 
@@ -127,11 +132,10 @@ class Builder(EmbeddingBuild, NamedConfigs, tfds.core.GeneratorBasedBuilder):
         for image_id, class_name, captions, split in folder.images():
             if split in wanted:
                 features, jpeg = image_of(image_id)
+                number, is_test = label.str2int(class_name), split == "test_seen"
                 yield (
                     image_id,
-                    make_example(
-                        image_id, features, captions, label.str2int(class_name), split, jpeg
-                    ),
+                    make_example(image_id, features, captions, number, is_test, jpeg),
                 )
 
 

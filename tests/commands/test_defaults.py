@@ -3,7 +3,7 @@
 import pytest
 from absl import flags
 
-from clarel_tf.commands import cli
+from clarel_tf.commands import config_flags
 from clarel_tf.config import Config
 from clarel_tf.presets import preset
 
@@ -12,9 +12,9 @@ def config_of(*arguments: str, images: int = 1000) -> Config:
     """The config of these flags for so many training images."""
     known = set(flags.FLAGS)
     try:
-        cli.define_setting_flags()
+        config_flags.define_setting_flags()
         flags.FLAGS(["train_main.py", *arguments])
-        return cli.fitted_to_data(cli.config_from_flags(), images)
+        return config_flags.fitted_to_data(config_flags.config_from_flags(), images)
     finally:
         for name in set(flags.FLAGS) - known:
             delattr(flags.FLAGS, name)

@@ -35,6 +35,19 @@ def test_grid_of_any_setting():
     assert (one.loss.kappa, one.loss.lambda_, one.training.optimizer, one.seed) == (0, 1, "adam", 3)
 
 
+def test_lists_in_a_grid_stand_in_brackets():
+    grid = parse_grid(["filters=[128,256],[64,128]", "seed=3"])
+    assert grid == {"filters": [(128, 256), (64, 128)], "seed": [3]}
+    configs = grid_configs(Config(), grid)
+    assert {name: config.model.filters for name, config in configs.items()} == {
+        "filters=128x256,seed=3": (128, 256),
+        "filters=64x128,seed=3": (64, 128),
+    }
+    assert list(grid_configs(Config(), grid, one_at_a_time=True)) == list(configs)
+    with pytest.raises(ClarelError, match="filters must be a list"):
+        grid_configs(Config(), parse_grid(["filters=128,256"]))
+
+
 def test_one_setting_at_a_time_meets_in_the_base():
     grid = parse_grid(["lambda=0,0.5,1", "kappa=0,0.5", "seed=3,4"])
     configs = grid_configs(Config(), grid, one_at_a_time=True)

@@ -6,7 +6,6 @@ import tensorflow_datasets as tfds
 
 from clarel_tf.data import schema
 from clarel_tf.data.loading import get_builder, load_splits
-from clarel_tf.data.pairs import examples
 from tests.helpers.pairs_data import build, make_data, write_folder
 from tests.helpers.pictures import encoded, picture
 
@@ -19,7 +18,7 @@ def builder_module():
 
 def build_with(monkeypatch, tmp_path, change) -> tfds.core.DatasetBuilder:
     """A dataset whose examples are changed before they are written."""
-    make = examples.make_example
+    make = schema.make_example
     rows = make_data(4, 3, range(1, 3), width=2)
     monkeypatch.setattr(builder_module(), "make_example", lambda *args: change(make(*args)))
     return build(write_folder(tmp_path / "mine", rows), tmp_path / "data")

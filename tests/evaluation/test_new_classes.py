@@ -10,7 +10,8 @@ from clarel_tf.decision.prototypes import CaptionScatter, make_prototypes
 from clarel_tf.decision.selected import DescriptionSettings
 from clarel_tf.evaluation.caption_draws import CaptionDraws
 from clarel_tf.evaluation.empty_descriptions import Description
-from clarel_tf.evaluation.new_classes import NewClassTrial, description_model
+from clarel_tf.evaluation.new_classes import NewClassTrial
+from clarel_tf.evaluation.stored_classes import description_model
 from clarel_tf.evaluation.zero_shot import queries_from
 from clarel_tf.models.distances import distances_to_true_means
 

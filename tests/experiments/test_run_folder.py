@@ -47,7 +47,7 @@ def test_the_same_config_may_go_on_and_another_may_not(tmp_path):
 def test_a_run_that_failed_at_once_does_not_claim_its_folder(tmp_path, capsys):
     folder = RunFolder(tmp_path / "run")
     open_and_close(folder, Config(seed=4))
-    folder.begin_with({"train": "aa"})
+    folder.data.begin({"train": "aa"})
     (folder.validation / "vocabulary.txt").write_text("bird")
     (folder.validation / "history.csv").write_text("step,loss")
     open_and_close(folder, Config(seed=4))
@@ -57,7 +57,7 @@ def test_a_run_that_failed_at_once_does_not_claim_its_folder(tmp_path, capsys):
     assert "ended before its first checkpoint. Nothing of it is used" in told
     assert "(that one had seed=4)" in told
     assert not list(folder.validation.iterdir())
-    folder.begin_with({"train": "bb"})
+    folder.data.begin({"train": "bb"})
     assert '"seed": 5' in folder.config_path.read_text()
 
 
@@ -89,10 +89,10 @@ def test_a_damaged_config_is_named(tmp_path):
 
 def test_other_data_is_refused(tmp_path):
     folder = make_run(tmp_path / "run")
-    folder.begin_with({"train": {"images": "aa"}})
-    folder.begin_with({"train": {"images": "aa"}})
+    folder.data.begin({"train": {"images": "aa"}})
+    folder.data.begin({"train": {"images": "aa"}})
     with pytest.raises(ClarelError, match="split 'train' of the dataset is not what the run"):
-        folder.begin_with({"train": {"images": "bb"}})
+        folder.data.begin({"train": {"images": "bb"}})
 
 
 def test_features_of_another_backbone_are_refused(tmp_path, splits, small_config, finished_run):
@@ -104,7 +104,7 @@ def test_features_of_another_backbone_are_refused(tmp_path, splits, small_config
     run = tmp_path / "run"
     with opened_run(run, small_config, of(first)):
         assert read_json(run / "data.json")["backbone"]["weights_sha256"] == "ab" * 32
-        assert RunFolder(run).backbone == first
+        assert RunFolder(run).data.backbone == first
     (run / "checkpoints").mkdir()
     (run / "checkpoints" / "step_000000004.npz").write_bytes(b"")  # there is work to lose
     other = dataclasses.replace(first, input_size=448, mirrored=True)
@@ -118,7 +118,7 @@ def test_features_of_another_backbone_are_refused(tmp_path, splits, small_config
     with opened_run(run, small_config, of(None)):
         pass
     older = shutil.copytree(finished_run, tmp_path / "older")
-    RunFolder(older).check_data(split_fingerprints(of(first)))
+    RunFolder(older).data.check(split_fingerprints(of(first)))
     evaluated = shutil.copytree(finished_run, tmp_path / "evaluated")
     noted = checksums.read_json(evaluated / "data.json", "")
     checksums.write_json(evaluated / "data.json", noted | {"backbone": dataclasses.asdict(first)})

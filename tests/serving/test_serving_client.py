@@ -160,8 +160,8 @@ def test_exports_of_older_versions_answer_what_they_can(served, splits, finished
     """They lack one signature."""
     model, classes = load_model(finished_run / "model.keras"), finished_run / "classes.npz"
     endpoints = classifier_endpoints(
-        *(model, {}, NAMES, RunFolder(finished_run).read_results(), 3, None, "old"),
-        ClassStore.load(classes),
+        *(model, ClassStore.load(classes), {}),
+        *(RunFolder(finished_run).read_results(), 3, None, "old"),
     )
     del endpoints["classify_with_options"]
     write_saved_model(tmp_path / "prototype_classifier" / "1", endpoints, model)

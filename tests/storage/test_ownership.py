@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from clarel_tf.config import Config
-from clarel_tf.data.loading import get_builder, prepare
+from clarel_tf.data.loading import get_builder
+from clarel_tf.data.preparation import prepare
 from clarel_tf.errors import ClarelError
 from clarel_tf.experiments.ensemble_run import run_ensemble
 from clarel_tf.experiments.experiment import run_experiment, run_validation
@@ -178,11 +179,11 @@ def test_no_damaged_model_takes_the_place_of_another(tmp_path, small_config, fin
 def test_a_run_without_work_is_cleared_by_name(tmp_path):
     folder = RunFolder(tmp_path / "run")
     with folder.opened(Config(seed=4)):
-        folder.begin_with({"train": "aa"})
+        folder.data.begin({"train": "aa"})
     (folder.path / "mine.txt").write_text("work")
     with pytest.raises(ClarelError, match=r"holds mine\.txt"), folder.opened(Config(seed=5)):
         pass
-    assert folder.has_begun and (folder.path / "mine.txt").read_text() == "work"
+    assert folder.data.has_begun and (folder.path / "mine.txt").read_text() == "work"
 
 
 def test_an_older_run_without_a_mark_goes_on(tmp_path, splits, small_config, finished_run):

@@ -1,1 +1,1 @@
-"""A user's own data: a table of images, classes and captions, and image features."""
+"""A user's own data: photographs or image features, with classes and sentences."""

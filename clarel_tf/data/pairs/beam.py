@@ -1,4 +1,4 @@
-"""Joins captions and features of a user's own data on Apache Beam; embeds pictures.
+"""Makes the examples of a user's own data on Apache Beam.
 
 It is part of the package, not of the dataset's folder, so that workers on other machines can import
 it.
@@ -13,11 +13,10 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from clarel_tf.data.backbone_choice import read_choice
-from clarel_tf.data.pairs.examples import make_description, make_example
 from clarel_tf.data.pairs.features import read_features
 from clarel_tf.data.pairs.folder import PairsFolder
 from clarel_tf.data.pairs.table import ROW_SPLITS, TRAINVAL_SPLITS, image_rows
-from clarel_tf.data.schema import DESCRIPTIONS, SPLITS
+from clarel_tf.data.schema import DESCRIPTIONS, SPLITS, make_description, make_example
 from clarel_tf.errors import ClarelError
 from clarel_tf.images.embedding import embedded_batches
 from clarel_tf.images.extractor import Extractor
@@ -139,7 +138,7 @@ def _tagged_examples(joined: tuple[str, dict[str, list]]) -> Iterator[Any]:
     [(features, jpeg)] = parts["image"]
     split = ROW_SPLITS[number]
     vector = np.frombuffer(features, np.float32)
-    example = make_example(image_id, vector, captions, label, split, jpeg)
+    example = make_example(image_id, vector, captions, label, split == "test_seen", jpeg)
     yield beam.pvalue.TaggedOutput(split, (image_id, example))
     if split in TRAINVAL_SPLITS:
         yield beam.pvalue.TaggedOutput("trainval", (image_id, example))

@@ -1,4 +1,4 @@
-"""The rows of a user's tables or folders together: what is known of each image, and its checks."""
+"""Collects the rows of all tables, or the pictures of all class folders, and checks them."""
 
 import bisect
 import sys

@@ -10,7 +10,7 @@ import tensorflow_datasets as tfds
 from clarel_tf.data.backbone_choice import read_choice
 from clarel_tf.data.builders import OptionalConfigs
 from clarel_tf.data.embedding_builds import EmbeddingBuild
-from clarel_tf.data.schema import checked_class_names, example_features
+from clarel_tf.data.schema import checked_class_names, example_features, make_example
 from clarel_tf.data.zero_shot.captions import match_images, read_captions
 from clarel_tf.data.zero_shot.classes import as_strings, check_classes
 from clarel_tf.data.zero_shot.public_files import PublicFiles
@@ -93,14 +93,14 @@ class ZeroShotBuilder(  # type: ignore[call-arg]  # TFDS has no types
         for row, is_test in zip(rows.tolist(), in_test_seen, strict=True):
             yield (
                 row,
-                {
-                    "image_id": raw.image_ids[row],
-                    "image_features": raw.features(row),
-                    "captions": raw.captions[row],
-                    "label": int(raw.labels[row]),
-                    "in_test_seen": bool(is_test),
-                    "image": raw.jpegs(row),
-                },
+                make_example(
+                    raw.image_ids[row],
+                    raw.features(row),
+                    raw.captions[row],
+                    int(raw.labels[row]),
+                    bool(is_test),
+                    raw.jpegs(row),
+                ),
             )
 
     def photo_rows(self, names: list[str], manual_dir: Path) -> tuple[list[str], np.ndarray]:
