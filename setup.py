@@ -20,6 +20,8 @@ class BuildWithoutTests(build_py):
 
     def find_package_modules(self, package, package_dir):
         modules = super().find_package_modules(package, package_dir)
+        if not package.startswith("clarel_tf.datasets."):
+            return modules
         return [module for module in modules if not module[1].endswith("_test")]
 
 

@@ -48,6 +48,15 @@ def run(installed: Path, *command: str) -> subprocess.CompletedProcess:
     )
 
 
+def test_every_module_is_installed_but_the_tests_of_datasets(installed):
+    modules = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("clarel_tf/**/*.py")}
+    for path in ROOT.glob("datasets/*/*.py"):
+        if not path.name.endswith("_test.py"):
+            modules.add(f"clarel_tf/{path.relative_to(ROOT).as_posix()}")
+    found = installed.glob("clarel_tf/**/*.py")
+    assert {path.relative_to(installed).as_posix() for path in found} == modules
+
+
 def test_datasets_travel_with_the_package(installed, demo_data_dir):
     code = f"""
 import sys, clarel_tf
