@@ -30,7 +30,8 @@ _CANDIDATES = 200
 _UNSEEN_EXAMPLES, _SEEN_EXAMPLES = 4, 2
 _UNSEEN_CAPTIONS, _SEEN_CAPTIONS = 4, 2
 _ANSWERS = 3  # of each image
-_FOUND_IMAGES = 5  # of each caption
+_CAPTIONS = 3  # near to each image
+_FOUND_IMAGES = 5  # near to each caption
 
 
 class TestedRule(NamedTuple):
@@ -65,7 +66,11 @@ class SplitExamples:
         self._names = [class_names[label] for label in split.labels]
         self._class_names = class_names
         self._rows = np.random.default_rng(seed).permutation(len(split))[:_CANDIDATES]
-        self._nearest = NearestCaptions(model.embed_images(split.image_features[self._rows]))
+        self._nearest = NearestCaptions(
+            # Different images may have the same sentence, which is shown once.
+            model.embed_images(split.image_features[self._rows]),
+            count=4 * _CAPTIONS,
+        )
         # The position of each image's first caption in the stream.
         counts = np.array([len(own) for own in split.captions], np.int64)
         self._first = np.cumsum(counts) - counts
@@ -122,16 +127,17 @@ class SplitExamples:
         ]
 
     def _captions(self, place: int) -> list[ExampleCaption]:
-        """The captions nearest to the image at this place of the drawn ones."""
-        found = []
+        """The captions nearest to the image at this place of the drawn ones, all different."""
+        found: dict[bytes, ExampleCaption] = {}
         for number in self._nearest.captions[place].tolist():
             if number < 0:  # the split has fewer captions
                 continue
             owner = int(np.searchsorted(self._first, number, side="right")) - 1
             text = self._split.captions[owner][number - self._first[owner]]
-            own = owner == self._rows[place]
-            found.append(ExampleCaption(_as_text(text), self._names[owner], bool(own)))
-        return found
+            own = bool(owner == self._rows[place])
+            if text not in found or own:
+                found[text] = ExampleCaption(_as_text(text), self._names[owner], own)
+        return list(found.values())[:_CAPTIONS]
 
     def captions(self, model: Embedder, embedded: EmbeddedSplit) -> list[CaptionExample]:
         """A few captions of different images with the images of the split nearest to them.

@@ -55,4 +55,4 @@ def _table(classes: list[ClassMeasures]) -> str:
             f" These are the {len(shown):,} classes of {len(classes):,} with the lowest accuracy; "
             "evaluation.json has all."
         )
-    return soft(note) + table(header, rows, text_columns=(0, 1, 7), sortable=True)
+    return soft(note) + table(header, rows, text_columns=(0, 1, 7), sorted_by=5)

@@ -1,23 +1,36 @@
 """Cards with single images and captions: answers, retrieval both ways, confused classes."""
 
+import html
+
 from clarel_tf.evaluation.example_records import CaptionExample, Confusion, Example, ExampleCaption
 from clarel_tf.evaluation.measures import Measures
-from clarel_tf.reporting.html_page import Markup, card, name, sentence, soft, table, tag
+from clarel_tf.reporting.html_page import (
+    Markup,
+    card,
+    name,
+    sentence,
+    shortened,
+    soft,
+    table,
+    tag,
+)
 from clarel_tf.reporting.page_pictures import PagePictures
 
 
 def answer_cards(measures: Measures, pictures: PagePictures) -> list[str]:
     """Test images with right answers, then some with wrong ones, each with its nearest captions."""
     note = (
-        "Drawn by seed from the test images. Bars are the probabilities of the nearest classes; "
-        "below are the captions of the split that are nearest to the image. Rejected: none of the "
-        "classes, by the threshold."
+        "Drawn by seed from the test images. Bars are the probabilities of the nearest classes. "
+        "Rejected: none of the classes, by the threshold."
     )
-    cards = []
+    if any(example.captions for example in measures.examples):
+        note += " Below are the captions of the split that are nearest to the image."
+    cards: list[str] = []
     for title, right in (("Right answers", True), ("Wrong answers", False)):
         items = [_example(one, pictures) for one in measures.examples if one.right == right]
         if items:
-            cards.append(card(title, soft(note) + _gallery(items), wide=True))
+            told = "" if cards else soft(note)
+            cards.append(card(title, told + _gallery(items), wide=True))
     return cards
 
 
@@ -68,17 +81,21 @@ def _example(example: Example, pictures: PagePictures) -> str:
     if example.accepted is not None:
         tags.append(tag("accepted" if example.accepted else "rejected"))
     picture = pictures.show(example.image_id, f"{example.image_id}: {example.class_name}")
+    # The folder is often the class; the whole path is there for the pointer.
+    whole = html.escape(shortened(example.image_id, 200))
     like = ""
     if example.predicted_image and not example.right:
         image = pictures.show(example.predicted_image, f"an image of {example.predicted}")
         if image:
             like = f'<div class="given">{image}<span>an image of the answer</span></div>'
     captions = "".join(_caption(caption, example.class_name) for caption in example.captions)
+    captions = f'<ul class="captions">{captions}</ul>' if captions else ""
     return (
         f'<article class="item"><div class="shown">{picture}<div>'
         f'<div class="tags">{"".join(tags)}</div><h4>{name(example.class_name)}</h4>'
-        f'<span class="soft">{name(example.image_id)}</span>{like}</div></div>'
-        f'{_answers(example)}<ul class="captions">{captions}</ul></article>'
+        f'<span class="soft" title="{whole}">{name(example.image_id.split("/")[-1])}</span>'
+        f"{like}</div></div>"
+        f"{_answers(example)}{captions}</article>"
     )
 
 

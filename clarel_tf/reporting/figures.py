@@ -166,7 +166,7 @@ def validation_figure(rows: Sequence[dict[str, float]]) -> Figure:
 
 
 def losses_figure(histories: Mapping[str, Sequence[dict[str, float]]]) -> Figure:
-    """Training curves; the first phase dashed, the last one solid."""
+    """Training curves; of two phases the first one dashed."""
     figure, axes = new_figure()
     series = (
         ("text_retrieval", "text retrieval", UNSEEN),
@@ -174,7 +174,8 @@ def losses_figure(histories: Mapping[str, Sequence[dict[str, float]]]) -> Figure
         ("text_classification", "text classification", SEEN),
         ("image_classification", "image classification", "#b04a6a"),
     )
-    for (phase, rows), style in zip(histories.items(), ("--", "-"), strict=False):
+    styles = ("--", "-")[-len(histories) :]
+    for (phase, rows), style in zip(histories.items(), styles, strict=True):
         for key, label, colour in series:
             axes.plot(
                 [row["step"] for row in rows],

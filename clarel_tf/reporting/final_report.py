@@ -103,9 +103,10 @@ def _class_cards(classes: Sequence[OfferedClass], pictures: PagePictures) -> lis
         note = f"One image each of {len(items):,} of the {len(classes):,} classes."
         gallery = f'<div class="gallery classes soft">{"".join(items)}</div>'
         cards.append(card("Pictures", soft(note) + gallery, wide=True))
-    rows = [[name(one.name), one.images, one.sentences] for one in classes[:MOST_ROWS]]
+    listed = sorted(classes, key=lambda one: one.name)[:MOST_ROWS]
+    rows = [[name(one.name), one.images, one.sentences] for one in listed]
     note = "A class without images is known by its sentences alone."
     if len(rows) < len(classes):
         note += f" These are the first {len(rows):,} of {len(classes):,} classes."
-    body = soft(note) + table(["class", "images", "sentences"], rows, sortable=True)
+    body = soft(note) + table(["class", "images", "sentences"], rows, sorted_by=0)
     return [*cards, card("Every class", body, wide=True)]

@@ -100,21 +100,24 @@ def table(
     header: list[str],
     rows: list[list[Any]],
     text_columns: Collection[int] = (0,),
-    sortable: bool = False,
+    sorted_by: int | None = None,
 ) -> str:
     """A table; numbers get one decimal (a dash for NaN), and what is not `Markup` is escaped.
 
     Args:
       text_columns: those that are aligned and sorted as text.
-      sortable: the reader may sort it by any column.
+      sorted_by: the column that the rows are sorted by; then the reader may sort them by another.
     """
+
+    sortable = sorted_by is not None
 
     def cell(value: Any, column: int, tag: str = "td") -> str:
         text = number(value) if isinstance(value, float) else value
         text = text if isinstance(text, Markup) else html.escape(str(text))
+        kind = ' class="text"' if column in text_columns else ""
         if sortable and tag == "th":
             text = f'<button type="button">{text}</button>'
-        kind = ' class="text"' if column in text_columns else ""
+            kind += ' aria-sort="ascending"' if column == sorted_by else ""
         return f"<{tag}{kind}>{text}</{tag}>"
 
     head = "".join(cell(title, column, "th") for column, title in enumerate(header))

@@ -44,7 +44,8 @@ th button { all: unset; cursor: pointer; } th button:hover { color: var(--ink); 
 th button:focus-visible { outline: 2px solid var(--unseen); }
 th[aria-sort=ascending] button::after { content: " \\25B2"; font-size: .7em; }
 th[aria-sort=descending] button::after { content: " \\25BC"; font-size: .7em; }
-code { white-space: nowrap; } details summary { cursor: pointer; margin: 12px 0 6px; }
+code { white-space: nowrap; } pre { overflow-x: auto; margin: 0; }
+details summary { cursor: pointer; margin: 12px 0 6px; }
 dl { display: grid; grid-template-columns: minmax(7em, auto) 1fr; gap: 4px 16px; margin: 0;
   font-size: .9rem; } dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 .tag { border-radius: 5px; padding: 0 6px; font-size: .76rem; font-weight: 600; white-space: nowrap;

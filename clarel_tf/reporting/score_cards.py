@@ -71,10 +71,8 @@ def _result_table(results: Results, measures: Measures) -> str:
         "captions_alone": "captions alone, the rule of the paper",
     }
     for kind, scores in measures.prototypes.items():
-        for label, gzsl in (
-            ("alpha = 0", scores.gzsl_alpha0),
-            (f"alpha = {scores.alpha:.3g}", scores.gzsl),
-        ):
+        by_alpha = {"alpha = 0": scores.gzsl_alpha0, f"alpha = {scores.alpha:.3g}": scores.gzsl}
+        for label, gzsl in by_alpha.items():
             label = f"{label}, {kinds[kind]}"
             rows.append([label, gzsl.u, gzsl.s, gzsl.h, scores.zsl.top1])
     note = "Per-class top-1 in percent."
@@ -98,13 +96,18 @@ def retrieval_cards(measures: Measures) -> list[str]:
         for direction, recalls in directions.items()
     ]
     precision = measures.ap_at_50
-    note = (
-        "Percent of images that have one of their captions among the k nearest, and of captions "
-        "with their image among them. AP@50 around prototypes: "
-        f"{number(precision.unseen)} (unseen classes), {number(precision.all)} (all)."
+    body = "<p>No test image has captions of its own.</p>"
+    if rows:
+        body = table(["", "recall@1", "@5", "@10"], rows) + soft(
+            "Percent of images that have one of their captions among the k nearest, and of "
+            "captions with their image among them."
+        )
+    body += soft(
+        f"AP@50 around prototypes: {number(precision.unseen)} (unseen classes), "
+        f"{number(precision.all)} (all)."
     )
     return [
-        card("Recall", table(["", "recall@1", "@5", "@10"], rows) + soft(note)),
+        card("Recall", body),
         figure_card(
             "Captions per prototype",
             figures.captions_figure(measures.captions_curve),
