@@ -13,7 +13,7 @@ from clarel_tf.decision.selected import DescriptionSettings
 from clarel_tf.decision.strangers import ImageDensity
 from clarel_tf.evaluation.calibration import calibration_errors, reliability
 from clarel_tf.evaluation.caption_draws import CaptionDraws
-from clarel_tf.evaluation.class_measures import TestAnswers, class_measures, confused_pairs
+from clarel_tf.evaluation.class_measures import AnsweredImages, class_measures, confused_pairs
 from clarel_tf.evaluation.empty_descriptions import Description, empty_descriptions
 from clarel_tf.evaluation.examples import SplitExamples, TestedRule
 from clarel_tf.evaluation.gzsl import seen_unseen_curve
@@ -87,7 +87,7 @@ def evaluate_fully(
     predicted = [
         images.predict(alpha) for images in (evaluation.seen_images, evaluation.unseen_images)
     ]
-    answers = TestAnswers.of_splits(seen, unseen, *predicted)
+    answers = AnsweredImages.of_splits(seen, unseen, *predicted)
     classes_used = stored or ClassStore(
         [class_names[label] for label in queries.prototypes.classes],
         queries.prototypes,

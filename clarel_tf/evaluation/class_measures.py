@@ -14,7 +14,7 @@ _MOST_CONFUSED = {"unseen": 8, "seen": 4}
 _IMAGES_OF_A_CLASS = 3
 
 
-class TestAnswers(NamedTuple):
+class AnsweredImages(NamedTuple):
     """The test images of both kinds, and what the rule gives them to.
 
     Attributes:
@@ -32,7 +32,7 @@ class TestAnswers(NamedTuple):
     @classmethod
     def of_splits(
         cls, seen: Split, unseen: Split, predicted_seen: np.ndarray, predicted_unseen: np.ndarray
-    ) -> "TestAnswers":
+    ) -> "AnsweredImages":
         """The answers to two splits, one after the other."""
         return cls(
             np.concatenate([seen.image_ids, unseen.image_ids]),
@@ -43,7 +43,7 @@ class TestAnswers(NamedTuple):
 
 
 def class_measures(
-    answers: TestAnswers,
+    answers: AnsweredImages,
     training_labels: np.ndarray,
     prototypes: Prototypes,
     class_names: Sequence[str],
@@ -87,7 +87,7 @@ def class_measures(
 
 
 def confused_pairs(
-    answers: TestAnswers,
+    answers: AnsweredImages,
     training: Split,
     seen_classes: np.ndarray,
     class_names: Sequence[str],
@@ -153,7 +153,7 @@ def _wrong_pairs(predicted: np.ndarray, labels: np.ndarray) -> list[tuple[int, i
     return [(*pair, count) for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True)]
 
 
-def images_of(label: int, answers: TestAnswers, training: Split, most: int) -> list[str]:
+def images_of(label: int, answers: AnsweredImages, training: Split, most: int) -> list[str]:
     """Ids of a few images of a class: test images, right answers first, or else training images."""
     of_class = answers.labels == label
     right = answers.predicted == label

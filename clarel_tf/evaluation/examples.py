@@ -10,7 +10,7 @@ from clarel_tf.decision.embedded_splits import EmbeddedSplit
 from clarel_tf.decision.probabilities import Temperatures, exponential_sums, probabilities
 from clarel_tf.decision.selected import Selected
 from clarel_tf.decision.strangers import ImageDensity
-from clarel_tf.evaluation.class_measures import TestAnswers, images_of
+from clarel_tf.evaluation.class_measures import AnsweredImages, images_of
 from clarel_tf.evaluation.example_records import (
     Answer,
     CaptionExample,
@@ -47,7 +47,7 @@ class TestedRule(NamedTuple):
     queries: EmbeddedQueries
     selected: Selected
     density: ImageDensity | None
-    answers: TestAnswers
+    answers: AnsweredImages
     training: Split
 
 

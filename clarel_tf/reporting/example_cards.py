@@ -15,6 +15,7 @@ from clarel_tf.reporting.html_page import (
     tag,
 )
 from clarel_tf.reporting.page_pictures import PagePictures
+from clarel_tf.reporting.results_table import number
 
 
 def answer_cards(measures: Measures, pictures: PagePictures) -> list[str]:
@@ -42,8 +43,8 @@ def caption_cards(measures: Measures, pictures: PagePictures) -> list[str]:
         "Captions drawn by seed, with the images of their split that are nearest to them. The "
         "caption's own image has a frame."
     )
-    items = "".join(_search(one, pictures) for one in measures.caption_examples)
-    return [card("Images nearest to captions", soft(note) + _gallery([items], "pairs"), wide=True)]
+    items = [_search(one, pictures) for one in measures.caption_examples]
+    return [card("Images nearest to captions", soft(note) + _gallery(items, "pairs"), wide=True)]
 
 
 def confusion_card(measures: Measures, pictures: PagePictures) -> str:
@@ -107,7 +108,7 @@ def _answers(example: Example) -> str:
     for answer in example.answers:
         kind = ' class="true"' if answer.class_name == example.class_name else ""
         mark = "✓ " if kind else ""
-        percent = f"{answer.probability:.0f}"
+        percent = number(answer.probability, digits=0)
         lines.append(
             f'<li{kind}><div class="line"><span>{mark}{name(answer.class_name)}</span>'
             f"<span>{percent} %</span></div>"

@@ -63,9 +63,7 @@ def card(title: str, body: str, wide: bool = False) -> str:
 def figure_card(title: str, figure: Figure, note: str, wide: bool = False) -> str:
     """A figure, drawn into the page, under a title and a note."""
     label = html.escape(f"Figure: {title}")
-    drawn = (
-        f'<figure role="img" aria-label="{label}" tabindex="0">{figures.to_svg(figure)}</figure>'
-    )
+    drawn = f'<figure role="img" aria-label="{label}">{figures.to_svg(figure)}</figure>'
     return card(title, soft(note) + drawn, wide)
 
 

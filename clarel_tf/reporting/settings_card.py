@@ -86,6 +86,6 @@ def _told(field: dataclasses.Field, value: Any) -> str:
         return Path(value).name if value else "none"
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
-    return (
-        {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
-    )
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)

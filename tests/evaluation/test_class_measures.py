@@ -7,9 +7,11 @@ import pytest
 
 from clarel_tf.decision.prototypes import Prototypes
 from clarel_tf.evaluation.class_measures import (
-    TestAnswers as Answers,  # not a class of tests
+    AnsweredImages,
+    class_measures,
+    confused_pairs,
+    confusions,
 )
-from clarel_tf.evaluation.class_measures import class_measures, confused_pairs, confusions
 from clarel_tf.evaluation.example_records import ClassMeasures, Confusion
 from clarel_tf.evaluation.measures import Measures
 from clarel_tf.experiments.run_folder import RunFolder
@@ -25,7 +27,7 @@ def prototypes() -> Prototypes:
     return Prototypes(np.arange(5), np.zeros((5, 2), np.float32), counts)
 
 
-def answers() -> Answers:
+def answers() -> AnsweredImages:
     """Classes 0 and 1 are seen, 2 and 3 unseen; 4 is known by sentences and has no images."""
     pairs = [
         *[(0, 0), (0, 0), (0, 0), (0, 2)],
@@ -35,7 +37,7 @@ def answers() -> Answers:
     ]
     labels, predicted = np.array(pairs).T
     ids = np.array([f"{NAMES[label]} {number}" for number, label in enumerate(labels)])
-    return Answers(ids, labels, predicted, labels < 2)
+    return AnsweredImages(ids, labels, predicted, labels < 2)
 
 
 def test_each_class_by_hand():
@@ -82,7 +84,7 @@ def test_confused_pairs_by_hand():
 
 
 def test_a_class_without_test_images_is_shown_by_training_images():
-    few = Answers(np.array(["x"]), np.array([2]), np.array([1]), np.array([False]))
+    few = AnsweredImages(np.array(["x"]), np.array([2]), np.array([1]), np.array([False]))
     training = make_split("trainval", [0, 1, 1], first_id=900)
     (pair,) = confused_pairs(few, training, np.array([0, 1]), NAMES)
     assert pair.predicted_images == ["image_0901", "image_0902"] and pair.percent_back is None
@@ -100,7 +102,7 @@ def test_many_classes_equal_plain_loops():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 40, 300)
     predicted = np.where(rng.random(300) < 0.5, labels, rng.integers(0, 40, 300))
-    of_all = Answers(np.arange(300).astype(str), labels, predicted, labels < 20)
+    of_all = AnsweredImages(np.arange(300).astype(str), labels, predicted, labels < 20)
     everything = Prototypes(np.arange(40), np.zeros((40, 1), np.float32), np.ones(40, int))
     names = [str(label) for label in range(40)]
     for one in class_measures(of_all, labels, everything, names):
