@@ -1,10 +1,39 @@
 """The pictures of a built dataset, read on demand."""
 
 import dataclasses
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from clarel_tf.data.split import Split
 
 _WANTED = ("image_id", "image")
+
+
+class Pictures(Protocol):
+    """What reads the pictures of a split."""
+
+    def read(self, image_ids: Collection[str]) -> dict[str, bytes]:
+        """The pictures of these images by their ids; without those that have none."""
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinedPictures:
+    """The pictures of several splits; one that is in two of them is read once."""
+
+    parts: tuple[Pictures, ...]
+
+    @classmethod
+    def of(cls, splits: Iterable["Split"]) -> "JoinedPictures":
+        """Those of the splits that have any."""
+        return cls(tuple(split.pictures for split in splits if split.pictures is not None))
+
+    def read(self, image_ids: Collection[str]) -> dict[str, bytes]:
+        """The pictures of these images by their ids; without those that have none."""
+        found: dict[str, bytes] = {}
+        for part in self.parts:
+            found |= part.read(set(image_ids) - found.keys())
+        return found
 
 
 @dataclasses.dataclass(frozen=True)

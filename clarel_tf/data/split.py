@@ -5,7 +5,7 @@ import hashlib
 
 import numpy as np
 
-from clarel_tf.data.pictures import StoredPictures
+from clarel_tf.data.pictures import Pictures
 from clarel_tf.images.backbone_record import BackboneRecord
 
 
@@ -43,7 +43,7 @@ class Split:
     descriptions: dict[int, list[bytes]] = dataclasses.field(default_factory=dict)
     data_dir: str = ""
     backbone: BackboneRecord | None = None
-    pictures: StoredPictures | None = dataclasses.field(default=None, repr=False)
+    pictures: Pictures | None = dataclasses.field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.labels)

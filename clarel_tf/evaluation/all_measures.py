@@ -10,13 +10,12 @@ from clarel_tf.decision.embedded_splits import embed_split
 from clarel_tf.decision.prototypes import CaptionScatter
 from clarel_tf.evaluation.calibration import calibration_errors, reliability
 from clarel_tf.evaluation.caption_draws import CaptionDraws
+from clarel_tf.evaluation.class_measures import AnsweredImages, class_measures, confused_pairs
 from clarel_tf.evaluation.empty_descriptions import Description, empty_descriptions
+from clarel_tf.evaluation.examples import SplitExamples, TestedRule
 from clarel_tf.evaluation.gzsl import seen_unseen_curve
 from clarel_tf.evaluation.measures import (
     AveragePrecision,
-    Confusion,
-    Example,
-    ExampleCaption,
     Measures,
     SeenUnseenCurve,
 )
@@ -24,10 +23,8 @@ from clarel_tf.evaluation.new_classes import NewClassTrial, few_caption_draws
 from clarel_tf.evaluation.ranked import RankedImages
 from clarel_tf.evaluation.records import ScoresAtAlpha, Selection
 from clarel_tf.evaluation.retrieval import (
-    NearestCaptions,
     RetrievalRecall,
     average_precision_at,
-    confusions,
 )
 from clarel_tf.evaluation.stored_classes import class_store, description_model
 from clarel_tf.evaluation.strangers import stranger_measures, stranger_trials
@@ -37,8 +34,6 @@ from clarel_tf.evaluation.zero_shot import EmbeddedQueries, Evaluation, queries_
 from clarel_tf.models.embedder import Embedder
 
 _CURVE_POINTS = 300
-_EXAMPLE_CANDIDATES = 200
-_EXAMPLES_OF_EACH_KIND = 6
 
 
 def evaluate_fully(
@@ -70,11 +65,12 @@ def evaluate_fully(
         split.name: RetrievalRecall(model.embed_images(split.image_features))
         for split in (seen, unseen)
     }
-    asked = np.random.default_rng(seed).permutation(len(unseen))[:_EXAMPLE_CANDIDATES]
-    nearest = NearestCaptions(model.embed_images(unseen.image_features[asked]))
+    shown = [
+        SplitExamples(model, split, split is seen, class_names, seed) for split in (seen, unseen)
+    ]
     embedded = [
-        embed_split(model, seen, [draws, few, scatter, recalls[seen.name]]),
-        embed_split(model, unseen, [draws, few, scatter, recalls[unseen.name], nearest]),
+        embed_split(model, seen, [draws, few, scatter, recalls[seen.name], shown[0]]),
+        embed_split(model, unseen, [draws, few, scatter, recalls[unseen.name], shown[1]]),
         embed_split(model, support, [draws, few, scatter]),
     ]
     queries = queries_from(*embedded, model=model, settings=selection.rule, stored=stored)
@@ -82,7 +78,10 @@ def evaluate_fully(
     alpha = selected.alpha
     evaluation = queries.evaluate()
     u, s = seen_unseen_curve(*evaluation)
-    predicted = evaluation.unseen_images.predict(alpha)
+    predicted = [
+        images.predict(alpha) for images in (evaluation.seen_images, evaluation.unseen_images)
+    ]
+    answers = AnsweredImages.of_splits(seen, unseen, *predicted)
     classes = class_store(queries, embedded[2], scatter, selected, class_names, stored)
     assert classes.descriptions is not None and classes.density is not None  # of this version
     queries = queries.with_descriptions(classes.descriptions)
@@ -107,6 +106,7 @@ def evaluate_fully(
     images = RankedImages.of_queries(queries, alpha)
     temperatures, none = selected.temperatures, selected.none_of_these
     trials = stranger_trials(model, queries, alpha, support.image_features)
+    tested = TestedRule(model, queries, selected, classes.density, answers, support)
     measures = Measures(
         selected=selected,
         prototypes=rows,
@@ -118,11 +118,18 @@ def evaluate_fully(
         captions_curve=draws.curve(queries, alpha),
         new_classes=new_classes,
         seen_unseen_curve=_thinned(u, s),
-        confusions=[
-            Confusion(class_names[true], class_names[given], percent)
-            for true, given, percent in confusions(predicted, unseen.labels)
+        confusions=confused_pairs(
+            answers, support, queries.prototypes.classes[queries.is_seen], class_names
+        ),
+        examples=[
+            example
+            for kind in (1, 0)  # those of unseen classes first
+            for example in shown[kind].images(tested, embedded[kind])
         ],
-        examples=_examples(unseen, asked, nearest, predicted, class_names),
+        classes=class_measures(answers, support.labels, queries.prototypes, class_names),
+        caption_examples=[
+            example for kind in (1, 0) for example in shown[kind].captions(model, embedded[kind])
+        ],
     )
     return measures, classes
 
@@ -164,37 +171,3 @@ def _thinned(u: np.ndarray, s: np.ndarray) -> SeenUnseenCurve:
         return SeenUnseenCurve([], [])
     index = np.unique(np.linspace(0, len(u) - 1, _CURVE_POINTS).round().astype(int))
     return SeenUnseenCurve(u[index].tolist(), s[index].tolist())
-
-
-def _examples(
-    split: Split,
-    chosen: np.ndarray,
-    nearest: NearestCaptions,
-    predicted: np.ndarray,
-    class_names: Sequence[str],
-) -> list[Example]:
-    """A few images with the captions nearest to them: rightly and wrongly classified ones."""
-    owners = [(i, caption) for i, own in enumerate(split.captions) for caption in own]
-    examples = []
-    for wanted in (True, False):
-        is_right = predicted[chosen] == split.labels[chosen]
-        for position in np.flatnonzero(is_right == wanted)[:_EXAMPLES_OF_EACH_KIND]:
-            image = chosen[position]
-            found = [owners[caption] for caption in nearest.captions[position] if caption >= 0]
-            examples.append(
-                Example(
-                    str(split.image_ids[image]),
-                    class_names[split.labels[image]],
-                    class_names[predicted[image]],
-                    bool(wanted),
-                    [
-                        ExampleCaption(
-                            caption.decode("utf-8", "replace"),
-                            class_names[split.labels[owner]],
-                            bool(owner == image),
-                        )
-                        for owner, caption in found
-                    ],
-                )
-            )
-    return examples

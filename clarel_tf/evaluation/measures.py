@@ -6,6 +6,12 @@ All measures are in percent unless their name says otherwise.
 import dataclasses
 
 from clarel_tf.decision.selected import Selected
+from clarel_tf.evaluation.example_records import (
+    CaptionExample,
+    ClassMeasures,
+    Confusion,
+    Example,
+)
 from clarel_tf.evaluation.records import ScoresAtAlpha
 from clarel_tf.evaluation.trust_records import (
     CalibrationErrors,
@@ -47,35 +53,6 @@ class SeenUnseenCurve:
 
 
 @dataclasses.dataclass(frozen=True)
-class Confusion:
-    """A pair of classes: percent of the images of the true one that the other gets."""
-
-    true: str
-    predicted: str
-    percent: float
-
-
-@dataclasses.dataclass(frozen=True)
-class ExampleCaption:
-    """A caption near an image; `own` if it is one of the image's captions."""
-
-    text: str
-    class_name: str
-    own: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class Example:
-    """An image with its class, the class that it was given to, and the nearest captions."""
-
-    image_id: str
-    class_name: str
-    predicted: str
-    right: bool
-    captions: list[ExampleCaption]
-
-
-@dataclasses.dataclass(frozen=True)
 class Measures:
     """`evaluation.json`: every measure of a model on the test splits.
 
@@ -87,6 +64,11 @@ class Measures:
       calibration, reliability: errors, and diagrams of `all`, `seen` and `unseen` test images.
       strangers: rejection of images whose class is not on offer.
       new_classes: by the rule, `all`, and by the paper's rule, `captions_alone`.
+      confusions: pairs of classes, those of unseen images first, the most confused ones of each
+        kind first.
+      examples: images with the captions nearest to them.
+      classes: the classes with test images, in the order of their labels; older files lack them.
+      caption_examples: captions with the images nearest to them; older files lack them.
     """
 
     selected: Selected
@@ -101,3 +83,5 @@ class Measures:
     seen_unseen_curve: SeenUnseenCurve
     confusions: list[Confusion]
     examples: list[Example]
+    classes: list[ClassMeasures] = dataclasses.field(default_factory=list)
+    caption_examples: list[CaptionExample] = dataclasses.field(default_factory=list)

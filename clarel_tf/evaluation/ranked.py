@@ -42,6 +42,13 @@ class RankedImages(NamedTuple):
         fit_in = max(1, _MOST_DISTANCES // len(queries.prototypes.classes))
         return _ranked(queries, images, labels, alpha, min(most or fit_in, fit_in), seed)
 
+    @classmethod
+    def of_images(
+        cls, queries: EmbeddedQueries, images: np.ndarray, labels: np.ndarray, alpha: float
+    ) -> "RankedImages":
+        """These images, float32 [N, E], of these classes, int [N]."""
+        return _ranked(queries, images, labels, alpha, len(images), seed=0)
+
     def two_nearest(self) -> np.ndarray:
         """d_alpha of the two nearest classes, float32 [N, 2]; [N, 1] if only one is on offer."""
         if np.isfinite(self.distances[:1]).sum() < 2:

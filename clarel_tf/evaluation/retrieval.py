@@ -4,7 +4,6 @@ An equally near wrong item counts as nearer than the right one, so ties never fl
 """
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -128,20 +127,3 @@ class NearestCaptions:
         self.distances = np.take_along_axis(distances, order, axis=1)
         self.captions = np.take_along_axis(captions, order, axis=1)
         self._position += len(embeddings)
-
-
-def confusions(
-    predicted: Sequence[int] | np.ndarray, labels: np.ndarray, most: int = 12
-) -> list[tuple[int, int, float]]:
-    """The pairs of classes most often confused: (true label, predicted, percent of the true)."""
-    wrong = np.asarray(predicted) != labels
-    pairs = np.stack([labels[wrong], np.asarray(predicted)[wrong]], axis=1)
-    if not len(pairs):
-        return []
-    pairs, counts = np.unique(pairs, axis=0, return_counts=True)
-    images = {int(label): np.count_nonzero(labels == label) for label in np.unique(labels)}
-    rows = [
-        (int(true), int(given), 100.0 * count / images[int(true)])
-        for (true, given), count in zip(pairs, counts.tolist(), strict=True)
-    ]
-    return sorted(rows, key=lambda row: (-row[2], row[0], row[1]))[:most]

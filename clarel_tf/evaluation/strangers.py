@@ -65,7 +65,7 @@ def stranger_trials(
       alpha: of the rule.
       training_features: float32 [N, D], of the training split.
     """
-    images = _with_doubts(RankedImages.of_queries(queries, alpha, _MOST_IMAGES), model)
+    images = with_doubts(RankedImages.of_queries(queries, alpha, _MOST_IMAGES), model)
     away = images.distances.copy()
     away[np.arange(len(away)), images.own] = np.inf
     trials = [Trial(OWN_CLASS_AWAY, images, images._replace(distances=away))]
@@ -80,7 +80,7 @@ def stranger_trials(
         embedded = model.embed_images(features)
         distances = distances_of(queries, embedded, alpha)
         nothing = np.full(len(embedded), -1)
-        far = _with_doubts(RankedImages(embedded, distances, nothing, images.is_seen), model)
+        far = with_doubts(RankedImages(embedded, distances, nothing, images.is_seen), model)
         trials.append(Trial(kind, images, far))
     return trials
 
@@ -205,7 +205,7 @@ def _looked_at(images: RankedImages) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return images.embeddings, images.two_nearest(), images.doubt()
 
 
-def _with_doubts(images: RankedImages, model: Embedder) -> RankedImages:
+def with_doubts(images: RankedImages, model: Embedder) -> RankedImages:
     """With those of the model's image head, if it was trained on the seen classes."""
     head = model.image_classifier
     if head is None or head.units != np.count_nonzero(images.is_seen):

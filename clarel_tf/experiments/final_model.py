@@ -27,7 +27,7 @@ from clarel_tf.experiments.phases import Phase
 from clarel_tf.experiments.run_folder import RunFolder
 from clarel_tf.experiments.training_phase import MakeTowers, train_phase
 from clarel_tf.models.embedder import Embedder
-from clarel_tf.reporting.final_report import write_final_report
+from clarel_tf.reporting.final_report import OfferedClass, write_final_report
 from clarel_tf.storage import checksums
 from clarel_tf.training.distributed.distribution import Distribution
 
@@ -61,10 +61,32 @@ def train_final(
         images=len(phase.split),
         classes=len(classes.names),
     )
-    write_final_report(folder.final, final, folder.read_results())
+    write_final_report(
+        folder.final,
+        final,
+        folder.read_results(),
+        _offered(classes, phase.split),
+        phase.config,
+        phase.split,
+    )
     # Last of all: a folder with this file is finished.
     checksums.write_json(folder.final_path, dataclasses.asdict(final))
     return final
+
+
+def _offered(classes: ClassStore, split: Split) -> list[OfferedClass]:
+    """The classes for the report, with the first image of each."""
+    labels, first, counts = np.unique(split.labels, return_index=True, return_counts=True)
+    place = {label: i for i, label in enumerate(labels.tolist())}
+    offered = []
+    prototypes = classes.prototypes
+    for name, label, sentences in zip(
+        classes.names, prototypes.classes.tolist(), prototypes.counts.tolist(), strict=True
+    ):
+        i = place.get(label)
+        image_id = None if i is None else str(split.image_ids[first[i]])
+        offered.append(OfferedClass(name, 0 if i is None else int(counts[i]), sentences, image_id))
+    return offered
 
 
 def _kept_vectors(folder: RunFolder, phase: Phase) -> Path | None:

@@ -96,7 +96,7 @@ def measure_once(
         validation=selection.validation,
         alpha_curve=selection.alpha_curve,
     )
-    write_report(folder.report_path, results, measures, folder.path)
+    write_report(folder.report_path, results, measures, folder.path, config, splits)
     # Last of all: a run with results is finished.
     checksums.write_json(folder.results_path, dataclasses.asdict(results))
     return results

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clarel_tf.config import Config
+from clarel_tf.data.pictures import JoinedPictures
 from clarel_tf.data.schema import SPLITS
 from clarel_tf.data.split import Split
 
@@ -64,7 +65,8 @@ def all_images(splits: dict[str, Split]) -> Split:
     """Every image of every split, once, as the split `all`."""
     parts: list[Split] = []
     known = np.array([], dtype=str)
-    for name in dict.fromkeys(("trainval", "test_seen", "test_unseen", *SPLITS)):
+    names = list(dict.fromkeys(("trainval", "test_seen", "test_unseen", *SPLITS)))
+    for name in names:
         parts.append(splits[name].select(~np.isin(splits[name].image_ids, known)))
         known = np.concatenate([known, parts[-1].image_ids])
     return Split(
@@ -77,4 +79,5 @@ def all_images(splits: dict[str, Split]) -> Split:
         {key: own for split in splits.values() for key, own in split.descriptions.items()},
         splits["trainval"].data_dir,
         splits["trainval"].backbone,
+        JoinedPictures.of(splits[name] for name in names),
     )

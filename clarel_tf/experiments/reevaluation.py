@@ -51,5 +51,5 @@ def evaluate_run(
         ):  # of a run of an older version
             classes.save(folder.classes_path)
         checksums.write_json(folder.evaluation_path, dataclasses.asdict(measures))
-        write_report(folder.report_path, results, measures, folder.path)
+        write_report(folder.report_path, results, measures, folder.path, config, splits)
     return results, measures

@@ -7,6 +7,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from clarel_tf.evaluation.measures import CaptionsPoint
 from clarel_tf.evaluation.records import AlphaPoint, GzslScores
@@ -21,7 +22,6 @@ STYLE: dict[Any, Any] = {  # matplotlib has its own type for the keys
     "axes.grid": True,
     "grid.color": "#e6e8eb",
     "axes.axisbelow": True,
-    "legend.frameon": False,
     "svg.hashsalt": "clarel_tf",  # makes the file reproducible
 }
 
@@ -56,13 +56,12 @@ def alpha_figure(
         axes.axvspan(*interval, color=HARMONIC, alpha=0.08, linewidth=0)
     axes.axvline(alpha, color=MUTED, linestyle=":", linewidth=1)
     axes.plot([alpha], [best.h], "o", color=HARMONIC)
-    axes.annotate(
-        f"alpha = {alpha:.3g}", (alpha, best.h), xytext=(6, -14), textcoords="offset points"
-    )
+    # At the bottom, where no curve is.
+    axes.annotate(f"alpha = {alpha:.3g}", (alpha, 0), xytext=(5, 5), textcoords="offset points")
     # A few images change very late; the interesting part is before.
     axes.set_xlim(0, max(alphas[int(0.95 * (len(alphas) - 1))], 2 * alpha, 1e-6))
     axes.set(xlabel="alpha", ylabel="per-class top-1, %", ylim=(0, None))
-    axes.legend(loc="upper right")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
     return figure
 
 
@@ -76,7 +75,7 @@ def seen_unseen_figure(
     for (name, scores), colour in zip(points.items(), (SEEN, UNSEEN), strict=False):
         axes.plot([scores.u], [scores.s], "o", color=colour, label=name)
     axes.set(xlabel="unseen, %", ylabel="seen, %", xlim=(0, None), ylim=(0, None))
-    axes.legend(loc="lower left")
+    axes.legend(loc="lower left", frameon=False)
     return figure
 
 
@@ -107,6 +106,23 @@ def reliability_figure(diagrams: Mapping[str, Reliability]) -> Figure:
     return figure
 
 
+def class_accuracy_figure(accuracies: Mapping[str, Sequence[float]]) -> Figure:
+    """How many classes of each kind have which accuracy, in steps of 10 %."""
+    figure, axes = new_figure(width=10.5, height=2.8)
+    edges = list(range(0, 101, 10))
+    axes.hist(
+        list(accuracies.values()),
+        bins=edges,
+        color=[{"seen": SEEN, "unseen": UNSEEN}[kind] for kind in accuracies],
+        label=list(accuracies),
+    )
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set(xlabel="accuracy, %", ylabel="classes", xlim=(0, 100), xticks=edges)
+    axes.grid(visible=False, axis="x")
+    axes.legend(loc="upper left", frameon=False)
+    return figure
+
+
 def captions_figure(curve: Sequence[CaptionsPoint]) -> Figure:
     """Accuracy against the number of captions per prototype, with the spread of the draws."""
     figure, axes = new_figure()
@@ -134,7 +150,7 @@ def captions_figure(curve: Sequence[CaptionsPoint]) -> Figure:
     axes.set_xticks(counts, [str(count) for count in counts])
     axes.minorticks_off()
     axes.set(xlabel="captions per prototype", ylabel="per-class top-1, %", ylim=(0, None))
-    axes.legend(ncols=2)
+    axes.legend(ncols=2, frameon=False)
     return figure
 
 
@@ -145,12 +161,12 @@ def validation_figure(rows: Sequence[dict[str, float]]) -> Figure:
     for key, label, colour in (("zsl", "ZSL", UNSEEN), ("h", "H", HARMONIC)):
         axes.plot(steps, [row[key] for row in rows], "o-", markersize=3, label=label, color=colour)
     axes.set(xlabel="step", ylabel="per-class top-1, %", ylim=(0, None))
-    axes.legend(loc="lower right")
+    axes.legend(loc="lower right", frameon=False)
     return figure
 
 
 def losses_figure(histories: Mapping[str, Sequence[dict[str, float]]]) -> Figure:
-    """Training curves; the first phase dashed, the last one solid."""
+    """Training curves; of two phases the first one dashed."""
     figure, axes = new_figure()
     series = (
         ("text_retrieval", "text retrieval", UNSEEN),
@@ -158,7 +174,8 @@ def losses_figure(histories: Mapping[str, Sequence[dict[str, float]]]) -> Figure
         ("text_classification", "text classification", SEEN),
         ("image_classification", "image classification", "#b04a6a"),
     )
-    for (phase, rows), style in zip(histories.items(), ("--", "-"), strict=False):
+    styles = ("--", "-")[-len(histories) :]
+    for (phase, rows), style in zip(histories.items(), styles, strict=True):
         for key, label, colour in series:
             axes.plot(
                 [row["step"] for row in rows],
@@ -170,5 +187,5 @@ def losses_figure(histories: Mapping[str, Sequence[dict[str, float]]]) -> Figure
             )
         axes.plot([], [], style, color=MUTED, label=phase)
     axes.set(xlabel="step", ylabel="loss", ylim=(0, None))
-    axes.legend(ncols=2)
+    axes.legend(ncols=2, frameon=False)
     return figure

@@ -6,6 +6,7 @@ import tensorflow_datasets as tfds
 
 from clarel_tf.data import schema
 from clarel_tf.data.loading import get_builder, load_splits
+from clarel_tf.experiments.phases import all_images
 from tests.helpers.pairs_data import build, make_data, write_folder
 from tests.helpers.pictures import encoded, picture
 
@@ -35,6 +36,15 @@ def test_pictures_are_read_by_the_ids_of_images(monkeypatch, tmp_path):
     assert split.pictures.read([*split.image_ids, "no such image"]) == dict.fromkeys(ids, JPEG)
     assert split.pictures.read([ids[0]]) == {ids[0]: JPEG}
     assert split.pictures.read([]) == {}
+
+
+def test_the_pictures_of_all_splits_are_read_as_one(demo_data_dir):
+    splits = load_splits(get_builder("demo", "small", str(demo_data_dir)))
+    ids = {name: str(split.image_ids[-1]) for name, split in splits.items()}
+    found = all_images(splits).pictures.read([*ids.values(), "no such image"])
+    assert found == {
+        image: splits[name].pictures.read([image])[image] for name, image in ids.items()
+    }
 
 
 def test_a_dataset_without_the_field_still_loads(monkeypatch, tmp_path):

@@ -15,7 +15,6 @@ from clarel_tf.evaluation.retrieval import (
     NearestCaptions,
     RetrievalRecall,
     average_precision_at,
-    confusions,
 )
 from clarel_tf.evaluation.zero_shot import queries_from
 from tests.conftest import make_split
@@ -170,13 +169,3 @@ def test_nearest_captions_in_a_stream_equal_a_sort():
         nearest.add(captions[start : start + 6].astype(np.float32), np.zeros(6))
     expected = np.argsort(np.linalg.norm(images[:, None] - captions[None], axis=2), axis=1)[:, :3]
     np.testing.assert_array_equal(nearest.captions, expected)
-
-
-def test_confusions_are_shares_of_the_true_class():
-    labels = np.array([0, 0, 0, 0, 1, 1])
-    assert confusions(np.array([0, 1, 1, 2, 1, 0]), labels) == [
-        (0, 1, 50.0),
-        (1, 0, 50.0),
-        (0, 2, 25.0),
-    ]
-    assert confusions(labels, labels) == []

@@ -106,6 +106,9 @@ def test_a_finished_run_gets_a_final_model_and_keeps_everything_else(
     page = (with_final.final / "report.html").read_text()
     assert "all 96 images of 8 classes" in page and "those of the model before" in page
     assert f"{results.gzsl.h:.1f}" in page
+    # All splits together have so many images of a class, three captions each.
+    for name, images in (("kind 0", 16), ("kind 5", 12), ("kind 7", 4)):
+        assert f"<bdi>{name}</bdi></td><td>{images}</td><td>{3 * images}</td>" in page
 
 
 class Killed(Exception):
