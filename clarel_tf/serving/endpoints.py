@@ -22,6 +22,32 @@ from clarel_tf.serving.versions import CLASSIFY_WITH_OPTIONS, EMBED_WITH_ID, OF_
 Endpoint = tuple[Callable[..., Answer], list[tf.TensorSpec]]
 
 
+def all_endpoints(
+    model: Embedder,
+    classes: ClassStore,
+    splits: dict[str, Split],
+    selected: Selected,
+    k: int,
+    gallery_split: str | None,
+    export_id: str,
+    pictures: PictureGraph | None,
+) -> dict[str, dict[str, Endpoint]]:
+    """The signatures of each model; the arguments are those of `export_run`.
+
+    Args:
+      export_id: returned with embeddings.
+      pictures: turns pictures into features; without it only features are taken.
+    """
+    endpoints = {
+        "image_embedder": image_endpoints(model, export_id),
+        "text_embedder": text_endpoints(model, export_id),
+        "prototype_classifier": classifier_endpoints(
+            model, classes, splits, selected, k, gallery_split, export_id
+        ),
+    }
+    return {name: with_pictures(name, endpoints[name], pictures) for name in endpoints}
+
+
 def image_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:
     """The signatures of the image embedder."""
 

@@ -20,10 +20,7 @@ from clarel_tf.images.backbones import Backbone
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.serving.endpoints import (
     Endpoint,
-    classifier_endpoints,
-    image_endpoints,
-    text_endpoints,
-    with_pictures,
+    all_endpoints,
 )
 from clarel_tf.serving.origin import Origin, changed_run, origin_of
 from clarel_tf.serving.page import models_config, serving_page
@@ -105,19 +102,14 @@ def export_run(
             changed = _changed_run(export_dir, origin, version)
             export_id = secrets.token_hex(8)
             pictures = picture_graph(backbone) if backbone else None
-            plain = {
-                "image_embedder": image_endpoints(model, export_id),
-                "text_embedder": text_endpoints(model, export_id),
-                "prototype_classifier": classifier_endpoints(
-                    model, classes, splits, selected, k, gallery_split, export_id
-                ),
-            }
+            endpoints = all_endpoints(
+                model, classes, splits, selected, k, gallery_split, export_id, pictures
+            )
             for name in MODELS:
-                endpoints = with_pictures(name, plain[name], pictures)
                 uses_text, uses_images = name != "image_embedder", name != "text_embedder"
                 write_saved_model(
                     staging / name,
-                    endpoints,
+                    endpoints[name],
                     model if uses_text else None,
                     backbone if uses_images else None,
                 )
@@ -135,7 +127,7 @@ def export_run(
             k,
             gallery_split,
             " ".join([*told, about]).strip(),
-            backbone and backbone.record,
+            backbone.record if backbone else None,
         )
         _write_unless_changed(export_dir / "SERVING.md", page)
     if changed:

@@ -16,4 +16,3 @@ def tiny_backbone(width: int = 12, size: int = 32) -> Backbone:
     return Backbone(
         f"tiny_{width}", "0" * 64, size, "pixels / 127.5 - 1", lambda x: network(x / 127.5 - 1)
     )
-

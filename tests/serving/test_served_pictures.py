@@ -1,4 +1,4 @@
-"""Pictures in requests to an export, through the C++ loader: the features of extraction, refusals."""
+"""Pictures in requests, through the C++ loader: the features of extraction, and refusals."""
 
 import numpy as np
 import pytest
@@ -104,14 +104,12 @@ def test_bad_pictures_are_named_and_the_next_request_is_served(exported_run, tmp
     assert np.shape(last["embedding"]) == (2, 16)
 
 
-def test_pictures_are_strings_and_weights_are_stored_once(exported_run):
+def test_pictures_are_strings_and_every_output_has_the_batch_first(exported_run):
     for model, names in OF_PICTURES.items():
         offered = signatures(exported_run / model / "1")
-        for name in names.values():
-            if name != "retrieve_captions_of_pictures":
-                info = offered[name].inputs["image_bytes"]
-                assert info.dtype == tf.string.as_datatype_enum
-                assert [dim.size for dim in info.tensor_shape.dim] == [-1]
-                assert all(
-                    output.tensor_shape.dim[0].size == -1 for output in offered[name].outputs.values()
-                )
+        for name in {*names.values()} - {"retrieve_captions_of_pictures"}:
+            info = offered[name].inputs["image_bytes"]
+            assert info.dtype == tf.string.as_datatype_enum
+            assert [dim.size for dim in info.tensor_shape.dim] == [-1]
+            outputs = offered[name].outputs.values()
+            assert all(output.tensor_shape.dim[0].size == -1 for output in outputs)
