@@ -284,16 +284,20 @@ def dataset_of_programs(splits: dict[str, Split]) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def exported_run(made_once, finished_run, splits) -> Path:
-    """The export folder of that run; to be copied as well."""
+    """The export folder of that run; to be copied as well.
+
+    It takes pictures, by a backbone of a few weights.
+    """
     from clarel_tf.experiments.run_folder import RunFolder
     from clarel_tf.models.saving import load_model
     from clarel_tf.serving.export import export_run
+    from tests.helpers.tiny_backbone import tiny_backbone
 
     def make(folder: Path) -> None:
         model, results = (
             load_model(finished_run / "model.keras"),
             RunFolder(finished_run).read_results(),
         )
-        export_run(model, splits, NAMES, results, folder, k=3)
+        export_run(model, splits, NAMES, results, folder, k=3, backbone=tiny_backbone())
 
     return made_once("models", make)

@@ -1,158 +1,96 @@
-"""Classifies images with an exported classifier, in a folder or on a model server.
+"""Classifies pictures: files, and folders with all pictures in them.
 
-python classify_main.py --export_dir=exports/demo --dataset=demo --image_ids=demo_07000 \\
+python classify_main.py photo.jpg folder/ --export_dir=exports/demo \\
   --new_class="snow cap: a tiny bird with a snowy crown; a small bird, white cap, brown back"
 """
 
-import csv
-import json
 import sys
 import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from clarel_tf.commands import cli
+from clarel_tf.commands.answer_output import Row, print_rows
+from clarel_tf.commands.classify_flags import check_flags, define_flags, request_options
+from clarel_tf.commands.run_models import find_backbone, run_model
 from clarel_tf.errors import ClarelError, printable
+from clarel_tf.experiments.run_folder import RunFolder
+
+if TYPE_CHECKING:  # modules that import TensorFlow
+    from clarel_tf.serving.answers import Answer
+    from clarel_tf.serving.client import ServingClient
+
+_SOME_HAVE_NO_ANSWER = 2  # exit code
+_WITHOUT_PROGRESS = 16  # pictures
+_K = 5  # classes in an answer of a run, as in an export
 
 
-def define_flags() -> None:
-    flags.DEFINE_string("export_dir", None, "folder of an export")
-    flags.DEFINE_string(
-        "server",
-        None,
-        "model server instead of a folder: http://host:8501 or https://host (REST), host:8500 or "
-        "grpcs://host:8500 (gRPC, plain or with TLS)",
-    )
-    flags.DEFINE_string("features", None, ".npz file with image_ids [N], features [N, D]")
-    flags.DEFINE_string("dataset", None, "take the images of --image_ids from this dataset")
-    flags.DEFINE_string(
-        "config",
-        "",
-        "builder config of the dataset (empty: its default); for pairs, any name of your own",
-    )
-    flags.DEFINE_list("image_ids", [], "ids of the images to classify")
-    flags.DEFINE_multi_string(
-        "new_class",
-        [],
-        "a new class, 'name: sentence; sentence'; repeatable. It is always in the answer, with its "
-        "rank",
-    )
-    flags.DEFINE_string(
-        "new_classes",
-        None,
-        'file with many new classes: JSON {"name": ["sentence", ...]}, or CSV with the header '
-        "class,sentence",
-    )
-    flags.DEFINE_list(
-        "replaces",
-        [],
-        "new classes that take the place of the stored class with the same name (a name with a "
-        "comma in double quotes)",
-    )
-    flags.DEFINE_list(
-        "extends",
-        [],
-        "new classes whose sentences are added to the captions of the stored class with the same "
-        "name",
-    )
-    flags.DEFINE_list(
-        "among", [], "stored classes on offer (default: all); new classes are on offer besides"
-    )
-    flags.DEFINE_integer(
-        "k", None, "nearest classes in the answer (default: as exported)", lower_bound=1
-    )
-    flags.DEFINE_float(
-        "alpha",
-        None,
-        "replaces the alpha that the run chose; above -1. Larger values favour unseen classes",
-    )
-    flags.DEFINE_float(
-        "threshold",
-        None,
-        "accepts images whose strangeness is at most this, instead of what the run chose. With "
-        "this flag, --k, --among or new classes the answer has the strangeness",
-    )
-    flags.DEFINE_enum("format", "table", ["table", "csv", "json"], "output format")
-    flags.DEFINE_float("timeout", 60.0, "seconds for the whole call to a server", lower_bound=0.1)
-    flags.DEFINE_string("ca_file", None, "PEM file of certificates to trust (TLS)")
-    flags.DEFINE_string(
-        "authorization_file", None, "file with the value of the Authorization header for the server"
-    )
-    cli.define_data_flags()
-
-
-def main() -> None:
-    if bool(flags.FLAGS.export_dir) == bool(flags.FLAGS.server):
-        raise ClarelError("give either --export_dir or --server")
-    if bool(flags.FLAGS.features) == bool(flags.FLAGS.dataset):
-        raise ClarelError("give either --features, or --dataset with --image_ids")
-    if flags.FLAGS.features and flags.FLAGS.image_ids:
-        raise ClarelError(
-            "--image_ids needs --dataset; --features classifies all images of its file"
-        )
-    if (flags.FLAGS.ca_file or flags.FLAGS.authorization_file) and not flags.FLAGS.server:
-        raise ClarelError("--ca_file and --authorization_file need --server")
-    from clarel_tf.serving.class_files import new_classes_of
-    from clarel_tf.serving.options import checked_alpha, checked_threshold, warnings_of
-
-    if flags.FLAGS.alpha is not None:
-        checked_alpha(flags.FLAGS.alpha, "--alpha")
-    if flags.FLAGS.threshold is not None:
-        checked_threshold(flags.FLAGS.threshold, "--threshold")
-    if flags.FLAGS["among"].present and not flags.FLAGS.among:
-        raise ClarelError("--among has no class; name some, or leave it out to offer all classes")
-    new_classes = new_classes_of(flags.FLAGS.new_class, flags.FLAGS.new_classes)
-    image_ids, features = _images()
+def main(paths: list[str]) -> None:
+    check_flags(paths)
+    options = request_options()
+    images = None if paths else _images()
     if flags.FLAGS.export_dir:
         from clarel_tf.serving.versions import newest_version
 
         with cli.about_flag("export_dir"):
             newest_version(Path(flags.FLAGS.export_dir), "prototype_classifier")
+    folder = cli.finished_run(flags.FLAGS.run_dir)[0] if flags.FLAGS.run_dir else None
     cli.start_tensorflow()
-    from clarel_tf.serving.client import ServingClient, connect
-    from clarel_tf.serving.local import LocalTransport, answer_rows, read_authorization
+    client = _client_of_run(folder, with_pictures=bool(paths)) if folder else _client()
+    if images is not None:
+        print_rows(_rows([_of_features(client, *images, options)]), flags.FLAGS.format)
+        return
+    problems: dict[str, str] = {}
+    print_rows(_rows(_of_pictures(client, paths, options, problems)), flags.FLAGS.format)
+    if problems:
+        sys.stdout.flush()
+        count = "1 picture has" if len(problems) == 1 else f"{len(problems)} pictures have"
+        print(f"{count} no answer, see above", file=sys.stderr)
+        sys.exit(_SOME_HAVE_NO_ANSWER)
 
-    if flags.FLAGS.server:
-        with cli.about_flag("authorization_file"):
-            authorization = read_authorization(flags.FLAGS.authorization_file)
-        with cli.about_flag("server"):
-            client = connect(
-                flags.FLAGS.server,
-                flags.FLAGS.timeout,
-                ca_file=flags.FLAGS.ca_file,
-                authorization=authorization,
-            )
-    else:
-        client = ServingClient(LocalTransport(flags.FLAGS.export_dir))
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
-            answer = client.classify(
-                features,
-                flags.FLAGS.alpha,
-                new_classes,
-                k=flags.FLAGS.k,
-                among=flags.FLAGS.among or None,
-                replaces=flags.FLAGS.replaces,
-                extends=flags.FLAGS.extends,
-                threshold=flags.FLAGS.threshold,
-            )
-    except ClarelError as error:
-        if "image_features" not in str(error):
-            raise
-        images = "features" if flags.FLAGS.features else "dataset"
-        raise ClarelError(f"--{images}={flags.FLAGS[images].value}: {error}") from error
-    rows, about = answer_rows(image_ids, answer), warnings_of(answer)
-    if flags.FLAGS.format == "json":
-        for row in rows:
-            if text := about.get(row["class"]):
-                row["warning"] = text
-    for warning in caught:
-        if flags.FLAGS.format != "json" or str(warning.message) not in about.values():
-            print(f"warning: {printable(str(warning.message))}", file=sys.stderr)
-    _show(rows)
+
+def _client() -> "ServingClient":
+    """A client for the export or the server."""
+    from clarel_tf.serving.client import ServingClient, connect
+    from clarel_tf.serving.local import LocalTransport, read_authorization
+
+    values = flags.FLAGS
+    if values.export_dir:
+        return ServingClient(LocalTransport(values.export_dir))
+    with cli.about_flag("authorization_file"):
+        authorization = read_authorization(values.authorization_file)
+    with cli.about_flag("server"):
+        return connect(
+            values.server, values.timeout, ca_file=values.ca_file, authorization=authorization
+        )
+
+
+def _client_of_run(folder: RunFolder, with_pictures: bool) -> "ServingClient":
+    """A client that runs the signatures of an export of the run, without an export."""
+    from clarel_tf.models.saving import load_model
+    from clarel_tf.serving.client import ServingClient
+    from clarel_tf.serving.endpoints import all_endpoints
+    from clarel_tf.serving.in_process import EndpointsTransport
+    from clarel_tf.serving.picture_graph import picture_graph
+
+    path, results, final, classes = run_model(folder)
+    if classes is None:
+        raise ClarelError(
+            f"the run in {folder.path} is of an older version and lacks a part of its classes.npz; "
+            f"evaluate_main.py --run_dir={folder.path} adds it"
+        )
+    pictures = None
+    if with_pictures:
+        backbone, lacking = find_backbone(folder, flags.FLAGS.backbone, flags.FLAGS.weights)
+        if backbone is None:
+            raise ClarelError(f"the run takes image features, but no pictures: {lacking}")
+        pictures = picture_graph(backbone)
+    model, selected = load_model(path), final or results
+    endpoints = all_endpoints(model, classes, {}, selected, _K, None, "", pictures)
+    return ServingClient(EndpointsTransport(endpoints))
 
 
 def _images() -> tuple[list[str], Any]:
@@ -168,35 +106,69 @@ def _images() -> tuple[list[str], Any]:
     return find_images(splits, flags.FLAGS.image_ids)
 
 
-def _show(rows: list[dict[str, Any]]) -> None:
-    if flags.FLAGS.format == "json":
-        print(json.dumps(rows, indent=2))
-        return
-    if flags.FLAGS.format == "csv":
-        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: _shown(value) for key, value in row.items()} for row in rows)
-        return
-    widths = {key: max(len(key), *(len(_cell(row[key])) for row in rows)) for key in rows[0]}
-    for row in [{key: key for key in widths}, *rows]:
-        print("  ".join(_cell(row[key]).ljust(width) for key, width in widths.items()).rstrip())
+def _of_features(
+    client: "ServingClient", image_ids: list[str], features: Any, options: Mapping[str, Any]
+) -> tuple[list[str], "Answer"]:
+    """Ids of images, and the answer that has a row for each of them."""
+    try:
+        return image_ids, client.classify(features, **options)
+    except ClarelError as error:
+        if "image_features" not in str(error):
+            raise
+        source = "features" if flags.FLAGS.features else "dataset"
+        raise ClarelError(f"--{source}={flags.FLAGS[source].value}: {error}") from error
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.3f}" if isinstance(value, float) else str(_shown(value))
+def _of_pictures(
+    client: "ServingClient", paths: list[str], options: Mapping[str, Any], problems: dict[str, str]
+) -> Iterator[tuple[list[str], "Answer"]]:
+    """Paths of pictures and their answers, some at a time; adds a message for each broken one."""
+    from clarel_tf.serving.file_answers import answers_of_files, find_pictures, no_picture
+
+    files = find_pictures(paths)
+    tell = _tell if len(files) > _WITHOUT_PROGRESS else None
+    for found in answers_of_files(lambda one: client.classify(one, **options), files, tell):
+        problems.update(found.problems)
+        if len(problems) == len(files):
+            raise ClarelError(no_picture(problems))
+        for message in found.problems.values():
+            _tell(f"broken: {message}")
+        if found.files:
+            yield found.files, found.answer
 
 
-def _shown(value: Any) -> Any:
-    """`value`; in a string, control characters are escaped."""
-    return printable(value) if isinstance(value, str) else value
+def _rows(answers: Iterable[tuple[list[str], "Answer"]]) -> Iterator[list[Row]]:
+    """The rows of each answer; warnings of the client go to standard error, each once."""
+    from clarel_tf.serving.local import answer_rows
+    from clarel_tf.serving.options import warnings_of
+
+    said: set[str] = set()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        for image_ids, answer in answers:
+            rows, about = answer_rows(image_ids, answer), warnings_of(answer)
+            if flags.FLAGS.format == "json":
+                said |= set(about.values())
+                for row in rows:
+                    if text := about.get(row["class"]):
+                        row["warning"] = text
+            yield rows
+            for text in [str(warning.message) for warning in caught]:
+                if text not in said:
+                    _tell(f"warning: {text}")
+                said.add(text)
+            caught.clear()
+
+
+def _tell(line: str) -> None:
+    print(printable(line), file=sys.stderr, flush=True)
 
 
 def run() -> None:
     """The console command."""
     define_flags()
-    cli.run(main, __doc__.splitlines()[0])
+    about = f"{__doc__.splitlines()[0]} Or images of a dataset, or their features."
+    cli.run(main, about, takes_paths=True)
 
 
 if __name__ == "__main__":

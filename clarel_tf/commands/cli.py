@@ -41,6 +41,22 @@ def define_data_flags() -> None:
     )
 
 
+def define_backbone_flags() -> None:
+    """Defines the flags for a network that the record of a run is not enough to find."""
+    flags.DEFINE_string(
+        "backbone",
+        None,
+        "path of the .keras file or SavedModel that made the features of the run (default: the "
+        "network that the run records)",
+    )
+    flags.DEFINE_string(
+        "weights",
+        None,
+        "file of its weights, if that network is a model of keras.applications (default: Keras "
+        "fetches those of ImageNet)",
+    )
+
+
 def load_dataset(
     name: str, config: str, folder: RunFolder | None = None
 ) -> tuple["DatasetBuilder", dict[str, "Split"]]:
@@ -130,13 +146,18 @@ def about_flag(name: str) -> Iterator[None]:
 
 
 def run(
-    main: Callable[[], None], about: str, when_stopped: str = "no partial files are left"
+    main: Callable[..., None],
+    about: str,
+    when_stopped: str = "no partial files are left",
+    takes_paths: bool = False,
 ) -> None:
     """Parses the flags and calls `main`; ClarelError becomes one line on stderr and exit code 1.
 
     Args:
       about: what the program does, for --help.
       when_stopped: state after Ctrl-C, for the message.
+      takes_paths: arguments that are no flags are paths, a list for `main`; otherwise there are
+        none.
     """
 
     def parse(argv: list[str]) -> list[str]:
@@ -148,14 +169,14 @@ def run(
             rest = flags.FLAGS(argv)
         except flags.Error as error:
             _fail(str(error))
-        if rest[1:]:
+        if rest[1:] and not takes_paths:
             _fail(f"unexpected argument {rest[1]!r}; flags look like --name=value (see --help)")
         return rest
 
-    def guarded(_argv: list[str]) -> None:
+    def guarded(argv: list[str]) -> None:
         logging.set_verbosity(logging.WARNING)
         try:
-            main()
+            main(*([argv[1:]] if takes_paths else []))
             sys.stdout.flush()
         except ClarelError as error:
             _fail(str(error))

@@ -4,21 +4,19 @@ python export_main.py --run_dir=runs/demo --export_dir=exports/demo
 """
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from absl import flags
 
 from clarel_tf.commands import cli
+from clarel_tf.commands.run_models import find_backbone, run_model
 from clarel_tf.config import Config
 from clarel_tf.errors import ClarelError
-from clarel_tf.evaluation.records import FinalModel
 from clarel_tf.experiments.run_folder import RunFolder
 
 if TYPE_CHECKING:  # modules that import TensorFlow
     from clarel_tf.data.split import Split
-    from clarel_tf.decision.class_store import ClassStore
 
 
 def define_flags() -> None:
@@ -41,6 +39,7 @@ def define_flags() -> None:
         "path of the run's vector file, if it moved, for --export_vocabulary=all",
     )
     flags.DEFINE_string("base_path", "/models", "path of export_dir on the server")
+    cli.define_backbone_flags()
     cli.define_data_flags()
 
 
@@ -55,15 +54,8 @@ def main() -> None:
         )
     cli.start_tensorflow()
     gallery = flags.FLAGS.gallery_split
-    final = _final_model(folder)
-    classes = _stored_classes(
-        folder.final / folder.classes_path.name if final else folder.classes_path
-    )
-    if final and classes is None:
-        raise ClarelError(
-            f"{folder.final} has no classes.npz; delete {folder.final_path}, and the training "
-            "command with --final=all makes both again"
-        )
+    path, results, final, classes = run_model(folder)
+    backbone, lacking = find_backbone(folder, flags.FLAGS.backbone, flags.FLAGS.weights)
     splits: dict[str, Split] = {}
     names: list[str] = []
     if classes is None or gallery:
@@ -79,7 +71,6 @@ def main() -> None:
         raise ClarelError(f"--gallery_split={gallery} is not one of {', '.join(splits)}")
     if gallery and not any(splits[gallery].captions):
         raise ClarelError(f"--gallery_split={gallery}: that split has no image with captions")
-    path = (folder.final if final else folder.path) / "model.keras"
     model = load_model(path)
     if flags.FLAGS.export_vocabulary == "all":
         if not config.word_vectors:
@@ -91,7 +82,6 @@ def main() -> None:
             )
         folder.data.check({"word_vectors": file_fingerprint(vectors)})
         model = with_all_words(model, vectors)
-    results = folder.read_results()
     version = export_run(
         model,
         splits,
@@ -108,12 +98,17 @@ def main() -> None:
             dataset="/".join(filter(None, [config.dataset, config.dataset_config])),
             model=file_fingerprint(path),
         ),
+        backbone=backbone,
     )
     which = "of the final model, trained on all images, " if final else ""
     print(
         f"Exported version {version} {which}to {flags.FLAGS.export_dir}; "
         "SERVING.md in that folder describes the requests."
     )
+    if backbone:
+        print(f"It takes pictures too: {backbone.record} is part of it.")
+    else:
+        print(f"It takes image features, but no pictures: {lacking}.")
     if results.lacks_validation:
         print(
             "The run had no validation images: alpha is 0, probabilities are not calibrated, and "
@@ -121,29 +116,6 @@ def main() -> None:
         )
     elif not results.alpha_curve:
         print("alpha is 0: validation needs images of seen and of unseen classes to choose it.")
-
-
-def _final_model(folder: RunFolder) -> FinalModel | None:
-    """The record of the final model of the run; None if it has none."""
-    if folder.final_path.exists():
-        return folder.read_final()
-    if folder.final.exists():
-        print(
-            f"{folder.final} is not finished, so the tested model is exported; the training "
-            "command with --final=all finishes it",
-            file=sys.stderr,
-        )
-    return None
-
-
-def _stored_classes(path: Path) -> "ClassStore | None":
-    """The classes that the run stored; None if an older version wrote the run."""
-    from clarel_tf.decision.class_store import ClassStore
-
-    if not path.exists():
-        return None
-    classes = ClassStore.load(path)
-    return classes if classes.descriptions is not None else None  # of an older version
 
 
 def _load_splits(folder: RunFolder, config: Config) -> tuple[dict[str, "Split"], list[str]]:

@@ -7,7 +7,7 @@ counts.
 
 import tensorflow as tf
 
-from clarel_tf.images.headers import BMP, GIF, JPEG, read_header
+from clarel_tf.images.headers import BMP, DAMAGED, GIF, JPEG, read_header
 from clarel_tf.images.orientation import upright
 
 _AT_ONCE = 4  # pictures of a request; each may take 200 MB
@@ -16,8 +16,7 @@ _AT_ONCE = 4  # pictures of a request; each may take 200 MB
 def decode_pictures(image_bytes: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Pixels of encoded pictures, and what is wrong with each of them.
 
-    A picture that is wrong by its header is not decoded, and its pixels are zero. Damage that shows
-    only in decoding raises InvalidArgumentError.
+    It never raises: the pixels of what is no picture are zero.
 
     Args:
       image_bytes: string [B].
@@ -26,17 +25,37 @@ def decode_pictures(image_bytes: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Te
       Pixels, float32 [B, size, size, 3] from 0 to 255, and problems, string [B]: empty, or a text
       that can follow the name of a picture, such as "is empty (0 bytes)".
     """
-    signature = (tf.TensorSpec([size, size, 3], tf.float32), tf.TensorSpec([], tf.string))
-    return tf.map_fn(
-        lambda one: decode_picture(one, size),
-        image_bytes,
-        fn_output_signature=signature,
-        parallel_iterations=_AT_ONCE,
+    count = tf.size(image_bytes, tf.int64)
+    # No operation can catch the error of a decoder, but a dataset can leave its element out.
+    pictures = tf.data.Dataset.from_tensor_slices((tf.range(count), image_bytes))
+    pictures = pictures.map(
+        lambda row, one: (row, *decode_picture(one, size)), num_parallel_calls=_AT_ONCE
     )
+    pictures = pictures.ignore_errors()
+    # At least one element, because one batch is expected.
+    start = (tf.constant([-1], tf.int64), tf.zeros([1, size, size, 3]), tf.constant([""]))
+    start = tf.data.Dataset.from_tensor_slices(start)
+    batch = start.concatenate(pictures).batch(count + 1).with_options(_plainly())
+    rows, pixels, problems = (part[1:] for part in batch.get_single_element())
+    places = rows[:, tf.newaxis]
+    pixels = tf.scatter_nd(places, pixels, tf.stack([count, size, size, 3]))
+    lost = tf.fill([count], DAMAGED)
+    return pixels, tf.tensor_scatter_nd_update(lost, places, problems)
+
+
+def _plainly() -> tf.data.Options:
+    """Options for a dataset of a few elements: rewriting its graph takes longer than running it."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_optimization.apply_default_optimizations = False
+    return options
 
 
 def decode_picture(image_bytes: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """As `decode_pictures`, for one picture, string []."""
+    """As `decode_pictures`, for one picture, string [].
+
+    Damage that shows only in decoding raises InvalidArgumentError.
+    """
     header = read_header(image_bytes)
 
     def decoded() -> tf.Tensor:

@@ -1,8 +1,7 @@
 """Embeds the pictures of a source into parts, from where an earlier process stopped."""
 
 import itertools
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -13,13 +12,11 @@ from clarel_tf.images.backbones import Backbone
 from clarel_tf.images.extractor import BATCH, Extractor, in_threads
 from clarel_tf.images.feature_parts import FeatureParts
 from clarel_tf.images.picture_sources import Picture, PictureSource, Stamp
+from clarel_tf.images.progress import Progress, Tell
 from clarel_tf.images.thumbnails import small_jpeg
 
 _PART = 512  # pictures whose features are kept in memory
-_TELL_EVERY = 10.0  # seconds
 _NAMED = 5  # broken pictures in a message
-
-Tell = Callable[[str], None]
 
 
 class Embedded(NamedTuple):
@@ -63,7 +60,7 @@ def embed(
     waiting: list[Embedded] = []
     problems: list[str] = []
     good: set[str] = set()
-    progress = _Progress(len(todo), tell)
+    progress = Progress(len(todo), tell)
     for batch in embedded_batches(source.pictures(todo), Extractor(backbone), with_jpegs):
         waiting.append(batch)
         good.update(batch.names)
@@ -130,25 +127,3 @@ def _write(batches: list[Embedded], stamps: dict[str, Stamp], parts: FeaturePart
     jpegs = [jpeg for batch in batches for jpeg in batch.jpegs]
     features = np.concatenate([batch.features for batch in batches])
     parts.add({name: stamps[name] for name in names}, features, jpegs)
-
-
-class _Progress:
-    """Tells how many pictures are done, and the remaining time."""
-
-    def __init__(self, whole: int, tell: Tell):
-        self._whole, self._tell, self._done = whole, tell, 0
-        self._started = self._told = time.monotonic()
-
-    def add(self, count: int) -> None:
-        self._done += count
-        now = time.monotonic()
-        if now - self._told < _TELL_EVERY and self._done < self._whole:
-            return
-        self._told = now
-        rate = self._done / max(now - self._started, 1e-9)
-        left = round((self._whole - self._done) / rate)
-        hours, minutes, seconds = left // 3600, left // 60 % 60, left % 60
-        self._tell(
-            f"{self._done:,} of {self._whole:,} pictures, {rate:.0f} a second, "
-            f"{hours}:{minutes:02d}:{seconds:02d} left"
-        )

@@ -61,6 +61,15 @@ def read_picture(path: Path) -> bytes:
         raise ClarelError(f"cannot read {path}: {error.strerror}") from error
 
 
+def read_decodable(path: Path) -> bytes:
+    """As `read_picture`; the kinds that TensorFlow does not decode are repacked, without loss."""
+    data = read_picture(path)
+    is_animated = data[:4] == b"RIFF" and data[8:16] == b"WEBPVP8X" and data[20:21] > b"\0"
+    if data[:2] == b"BM" or (is_animated and data[20] & 2):
+        return repacked(data, path)
+    return data
+
+
 def repacked(data: bytes, path: str | Path) -> bytes:
     """A picture that TensorFlow does not decode, as PNG; of an animation, the first frame."""
     try:

@@ -1,7 +1,7 @@
 """Limits of one call to a model server: time, retries, size of the answer."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from clarel_tf.errors import ClarelError
@@ -34,6 +34,19 @@ class Dropped(Unavailable):
 
 class TooLarge(ServingError):
     """The request or its answer exceeds a size limit."""
+
+
+class BadPictures(ServingError):
+    """The request has bytes that are no picture, or not one that is decoded.
+
+    Attributes:
+      problems: what is wrong, such as "is empty (0 bytes)", by row; there may be more bad rows.
+    """
+
+    def __init__(self, problems: Mapping[int, str]):
+        named = (f"image_bytes[{row}] {problem}" for row, problem in problems.items())
+        super().__init__("; ".join(named))
+        self.problems = dict(problems)
 
 
 class Deadline:

@@ -1,32 +1,31 @@
 """`ServingClient`: queries exports on a TensorFlow model server, by REST or gRPC."""
 
-import threading
+import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from clarel_tf.errors import ClarelError
 from clarel_tf.serving.address import parse_server
-from clarel_tf.serving.answers import Answer, check_answer, joined
-from clarel_tf.serving.calls import Deadline, ServingError, TooLarge, checked_timeout
-from clarel_tf.serving.new_class_answers import without_empty
+from clarel_tf.serving.answers import Answer
+from clarel_tf.serving.calls import Deadline, ServingError, checked_timeout
+from clarel_tf.serving.file_answers import FileAnswers, answers_of_files, find_pictures, gathered
 from clarel_tf.serving.options import Options, warnings_of
-from clarel_tf.serving.parts import (
-    Inputs,
-    as_features,
-    as_inputs,
-    as_texts,
-    part_ends,
-    part_of,
-    row_count,
-)
+from clarel_tf.serving.part_calls import PartCalls
+from clarel_tf.serving.parts import Images, Inputs, as_images, as_texts
 from clarel_tf.serving.transports import GrpcTransport, RestTransport, Transport
-from clarel_tf.serving.versions import CLASSIFY_WITH_OPTIONS, EMBED_WITH_ID
+from clarel_tf.serving.versions import CLASSIFY_WITH_OPTIONS, EMBED_WITH_ID, OF_PICTURES
 
 TIMEOUT = 60.0  # seconds for a whole call
-# Error texts of a server, or a folder, for an export of an older version.
+# Error texts of a server, or a folder, for an export without the signature.
 _NO_SUCH_SIGNATURE = ("not found in signature def", "has no signature ")
+_NO_PICTURES = (
+    "this export takes image features, but no pictures: it is of an older version, or its run does "
+    "not record the network that made its features. Export a run on photographs with "
+    "export_main.py, or give features"
+)
 
 
 class ServingClient:
@@ -51,15 +50,13 @@ class ServingClient:
         """
         if batch_size < 1:
             raise ClarelError(f"batch_size must be at least 1, not {batch_size}")
-        self._transport, self._batch_size = transport, batch_size
+        self._calls = PartCalls(transport, batch_size)
         self._timeout = checked_timeout(timeout)
-        self._export_id: str | None = None  # id of the export that answered first
-        self._lock = threading.Lock()
         self._embed_signature = EMBED_WITH_ID
 
-    def embed_images(self, image_features: np.ndarray) -> np.ndarray:
-        """[N, D] -> float32 [N, E]."""
-        return self._embed("image_embedder", {"image_features": as_features(image_features)})
+    def embed_images(self, images: np.ndarray | Sequence[bytes]) -> np.ndarray:
+        """Image features [N, D], or the contents of N pictures -> float32 [N, E]."""
+        return self._embed("image_embedder", as_images(images))
 
     def embed_texts(self, texts: Sequence[str | bytes]) -> np.ndarray:
         """N sentences -> float32 [N, E]."""
@@ -67,20 +64,24 @@ class ServingClient:
 
     def _embed(self, model: str, inputs: Inputs) -> np.ndarray:
         """Embeddings, float32 [N, E]; raises ServingError if they come from another export."""
-        deadline = Deadline(self._timeout)
+        deadline, signature = Deadline(self._timeout), self._embed_signature
+        of_pictures = OF_PICTURES[model][EMBED_WITH_ID] if "image_bytes" in inputs else None
         try:
-            answer = self._predict(model, inputs, self._embed_signature, deadline)
+            answer = self._calls.predict(model, inputs, of_pictures or signature, deadline)
         except ClarelError as error:
-            is_older = any(words in str(error) for words in _NO_SUCH_SIGNATURE)
-            if not is_older or self._export_id:
+            if not _is_missing_signature(error):
+                raise
+            if of_pictures:
+                raise ServingError(_NO_PICTURES) from error
+            if self._calls.export_id:
                 raise
             self._embed_signature = "serving_default"  # an export without ids
-            answer = self._predict(model, inputs, self._embed_signature, deadline)
+            answer = self._calls.predict(model, inputs, self._embed_signature, deadline)
         return _with(("embedding",), answer)["embedding"]
 
     def classify(
         self,
-        image_features: np.ndarray,
+        images: np.ndarray | Sequence[bytes],
         alpha: float | None = None,
         new_classes: Mapping[str, Sequence[str | bytes]] | None = None,
         *,
@@ -99,7 +100,7 @@ class ServingClient:
         run had no validation images.
 
         Args:
-          image_features: [N, D].
+          images: features [N, D], or the contents of N pictures, encoded as in their files.
           alpha: replaces the stored alpha.
           new_classes: class name -> sentences that describe the class. A stored class with the
             same name is an error unless it is replaced or extended.
@@ -112,28 +113,18 @@ class ServingClient:
             this. With any option besides alpha the answer has the `strangeness`, [N].
         """
         options = Options.checked(alpha, new_classes, k, among, replaces, extends, threshold)
-        features, deadline = as_features(image_features), Deadline(self._timeout)
-        signature, inputs = options.request(features)
+        inputs, deadline = as_images(images), Deadline(self._timeout)
+        signature, request = options.request(inputs)
         try:
-            answer = self._predict("prototype_classifier", inputs, signature, deadline)
+            answer = self._calls.predict("prototype_classifier", request, signature, deadline)
         except ClarelError as error:
-            is_older = any(words in str(error) for words in _NO_SUCH_SIGNATURE)
-            if signature != CLASSIFY_WITH_OPTIONS or not is_older:
+            if not _is_missing_signature(error):
                 raise
-            remedy = "export the run again with export_main.py"
-            if not options.is_only_new_classes:
-                raise ServingError(
-                    "this export is of an older version: it takes alpha or new classes, but not "
-                    f"both, and neither k, among, replaces, extends nor threshold; {remedy}"
-                ) from error
-            warnings.warn(
-                "this export is of an older version: the answer does not say where new classes "
-                f"stand beyond the nearest classes, nor whether their words are known; {remedy}",
-                stacklevel=2,
-            )
-            signature, inputs = options.request_of_older(features)
-            answer = self._predict("prototype_classifier", inputs, signature, deadline)
-            return _with(("class_name", "distance", "probability", "accepted"), answer)
+            if "image_bytes" in inputs:
+                raise ServingError(_NO_PICTURES) from error
+            if signature != CLASSIFY_WITH_OPTIONS:
+                raise
+            return self._classify_by_older(options, inputs, deadline, error)
         _with(("class_name", "distance", "probability", "accepted"), answer)
         answer = options.fitted(answer)
         if "uncalibrated" in answer:
@@ -141,6 +132,56 @@ class ServingClient:
         for text in warnings_of(answer).values():
             warnings.warn(text, stacklevel=2)
         return answer
+
+    def _classify_by_older(
+        self, options: Options, inputs: Images, deadline: Deadline, error: ClarelError
+    ) -> Answer:
+        """The answer of an export without `classify_with_options`, if it can give one."""
+        remedy = "export the run again with export_main.py"
+        if not options.is_only_new_classes:
+            raise ServingError(
+                "this export is of an older version: it takes alpha or new classes, but not "
+                f"both, and neither k, among, replaces, extends nor threshold; {remedy}"
+            ) from error
+        warnings.warn(
+            "this export is of an older version: the answer does not say where new classes "
+            f"stand beyond the nearest classes, nor whether their words are known; {remedy}",
+            stacklevel=3,
+        )
+        signature, request = options.request_of_older(inputs)
+        answer = self._calls.predict("prototype_classifier", request, signature, deadline)
+        return _with(("class_name", "distance", "probability", "accepted"), answer)
+
+    def classify_files(
+        self,
+        paths: Sequence[str | os.PathLike[str]],
+        tell: Callable[[str], None] | None = None,
+        **options: Any,
+    ) -> FileAnswers:
+        """Classifies pictures in files and folders; those that cannot be read are left out.
+
+        The time limit holds for each 16 pictures.
+
+        Args:
+          paths: of pictures, and of folders that are searched for them.
+          tell: gets lines about progress.
+          options: as for `classify`.
+
+        Returns:
+          The paths of the N pictures with an answer; the answer, as `classify` gives it; and a
+          message for each of the other pictures, by path.
+
+        Example:
+
+        >>> client = clarel_tf.ServingClient(clarel_tf.LocalTransport("exports/demo"))
+        >>> found = client.classify_files(["photos"])
+        >>> found.files, found.answer["class_name"].shape
+        (['photos/bird.jpg'], (1, 3))
+        """
+        parts = answers_of_files(
+            lambda contents: self.classify(contents, **options), find_pictures(paths), tell
+        )
+        return gathered(list(parts))
 
     def predict(self, model: str, inputs: Inputs, signature: str = "serving_default") -> Answer:
         """Calls any signature; inputs with many rows are sent in parts.
@@ -151,61 +192,7 @@ class ServingClient:
         Returns:
           Arrays by name: float32, bool, or object with elements of type str.
         """
-        return self._predict(model, inputs, signature, Deadline(self._timeout))
-
-    def _predict(self, model: str, inputs: Inputs, signature: str, deadline: Deadline) -> Answer:
-        inputs = as_inputs(inputs)
-        rows, parts, start = row_count(inputs), [], 0
-        for stop in part_ends(inputs, self._batch_size, self._transport.number_bytes):
-            parts += self._ask(model, signature, inputs, start, stop, rows is not None, deadline)
-            start = stop
-        try:
-            answer = joined(parts)
-            self._check_export(answer.pop("export_id", np.array([])))
-        except ServingError as error:
-            raise ServingError(f"{model}, {signature}: {error}") from error
-        return answer
-
-    def _ask(
-        self,
-        model: str,
-        signature: str,
-        inputs: Inputs,
-        start: int,
-        stop: int,
-        has_rows: bool,
-        deadline: Deadline,
-    ) -> list[Answer]:
-        """Checked answers for rows `start` to `stop`, in halves if the request is too large."""
-        try:
-            part = part_of(inputs, start, stop)
-            answer = without_empty(self._transport.predict(model, signature, part, deadline))
-        except TooLarge:
-            if stop - start < 2:
-                raise
-            middle = (start + stop) // 2
-            return [
-                *self._ask(model, signature, inputs, start, middle, has_rows, deadline),
-                *self._ask(model, signature, inputs, middle, stop, has_rows, deadline),
-            ]
-        try:
-            check_answer(answer, stop - start if has_rows else None)
-        except ServingError as error:
-            raise ServingError(f"{model}, {signature}: {error}") from error
-        return [answer]
-
-    def _check_export(self, export_ids: np.ndarray) -> None:
-        """Raises ServingError if `export_ids`, str [N], name another export; N may be 0."""
-        if not len(export_ids):
-            return
-        with self._lock:
-            self._export_id = self._export_id or export_ids[0]
-            own = self._export_id
-        if any(export_id != own for export_id in export_ids):
-            raise ServingError(
-                "the server changed to another export meanwhile, and embeddings of two exports "
-                "cannot be compared; connect again, and repeat the embeddings that you have kept"
-            )
+        return self._calls.predict(model, inputs, signature, Deadline(self._timeout))
 
 
 def connect(
@@ -238,6 +225,10 @@ def connect(
     server = parse_server(address, ca_file, authorization)
     transport = RestTransport(server) if server.is_rest else GrpcTransport(server)
     return ServingClient(transport, batch_size, timeout)
+
+
+def _is_missing_signature(error: ClarelError) -> bool:
+    return any(words in str(error) for words in _NO_SUCH_SIGNATURE)
 
 
 def _with(names: Sequence[str], answer: Answer) -> Answer:

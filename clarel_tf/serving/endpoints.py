@@ -15,10 +15,37 @@ from clarel_tf.models.embedder import Embedder
 from clarel_tf.serving.answering import Answer
 from clarel_tf.serving.embeddings import embed_images, text_graph
 from clarel_tf.serving.gallery import Gallery
+from clarel_tf.serving.picture_graph import PictureGraph
 from clarel_tf.serving.signatures import PrototypeClassifier
-from clarel_tf.serving.versions import CLASSIFY_WITH_OPTIONS, EMBED_WITH_ID
+from clarel_tf.serving.versions import CLASSIFY_WITH_OPTIONS, EMBED_WITH_ID, OF_PICTURES
 
 Endpoint = tuple[Callable[..., Answer], list[tf.TensorSpec]]
+
+
+def all_endpoints(
+    model: Embedder,
+    classes: ClassStore,
+    splits: dict[str, Split],
+    selected: Selected,
+    k: int,
+    gallery_split: str | None,
+    export_id: str,
+    pictures: PictureGraph | None,
+) -> dict[str, dict[str, Endpoint]]:
+    """The signatures of each model; the arguments are those of `export_run`.
+
+    Args:
+      export_id: returned with embeddings.
+      pictures: turns pictures into features; without it only features are taken.
+    """
+    endpoints = {
+        "image_embedder": image_endpoints(model, export_id),
+        "text_embedder": text_endpoints(model, export_id),
+        "prototype_classifier": classifier_endpoints(
+            model, classes, splits, selected, k, gallery_split, export_id
+        ),
+    }
+    return {name: with_pictures(name, endpoints[name], pictures) for name in endpoints}
 
 
 def image_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:
@@ -28,6 +55,34 @@ def image_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:
         return {"embedding": embed_images(model, image_features)}
 
     return _plain_and_with_id(embed, export_id, [_features(model)])
+
+
+def with_pictures(
+    model: str, endpoints: dict[str, Endpoint], pictures: PictureGraph | None
+) -> dict[str, Endpoint]:
+    """Adds a signature with `image_bytes`, string [B], for each that takes image features.
+
+    Both call the same graph, so the weights are stored once, and tracing takes little time.
+
+    Args:
+      model: name of the exported model.
+      pictures: turns pictures into features; without it nothing is added.
+    """
+    if pictures is None:
+        return endpoints
+    found: dict[str, Endpoint] = {}
+    for name, (function, signature) in endpoints.items():
+        found[name] = (function, signature)
+        if signature[0].name == "image_features":
+            graph = tf.function(function, input_signature=signature, autograph=False)
+            found[name] = (graph, signature)
+            inputs = [_strings("image_bytes"), *signature[1:]]
+            found[OF_PICTURES[model][name]] = (_of_pictures(graph, pictures), inputs)
+    return found
+
+
+def _of_pictures(graph: Callable[..., Answer], pictures: PictureGraph) -> Callable[..., Answer]:
+    return lambda image_bytes, *others: graph(pictures(image_bytes), *others)
 
 
 def text_endpoints(model: Embedder, export_id: str) -> dict[str, Endpoint]:

@@ -9,24 +9,22 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import keras
-import numpy as np
 import tensorflow as tf
-from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from clarel_tf.data.split import Split
 from clarel_tf.decision.class_store import ClassStore
 from clarel_tf.decision.selected import Selected
 from clarel_tf.errors import ClarelError, printable
 from clarel_tf.evaluation.stored_classes import embedded_classes
+from clarel_tf.images.backbones import Backbone
 from clarel_tf.models.embedder import Embedder
 from clarel_tf.serving.endpoints import (
     Endpoint,
-    classifier_endpoints,
-    image_endpoints,
-    text_endpoints,
+    all_endpoints,
 )
 from clarel_tf.serving.origin import Origin, changed_run, origin_of
 from clarel_tf.serving.page import models_config, serving_page
+from clarel_tf.serving.picture_graph import picture_graph
 from clarel_tf.serving.signatures import Answer
 from clarel_tf.serving.versions import (
     MODELS,
@@ -38,6 +36,7 @@ from clarel_tf.serving.versions import (
     publish,
     put_aside_incomplete,
 )
+from clarel_tf.serving.warm_up import write_warm_up
 from clarel_tf.storage import checksums, files, ownership
 
 # What TensorFlow and this module write below a SavedModel's folder.
@@ -60,6 +59,7 @@ def export_run(
     classes: ClassStore | None = None,
     about: str = "",
     origin: Origin | None = None,
+    backbone: Backbone | None = None,
 ) -> int:
     """Writes the three models as one new version, complete or not at all, and says which.
 
@@ -75,6 +75,7 @@ def export_run(
       classes: what the run's evaluation kept; without it all captions are embedded again.
       about: what `SERVING.md` says of the model.
       origin: the run; if the present version is of another one, a line on stderr says so.
+      backbone: the network that made the features of the run; with it, the export takes pictures.
 
     Example:
 
@@ -100,17 +101,19 @@ def export_run(
             origin = origin and origin.with_classes(classes.names)
             changed = _changed_run(export_dir, origin, version)
             export_id = secrets.token_hex(8)
-            endpoints = {
-                "image_embedder": image_endpoints(model, export_id),
-                "text_embedder": text_endpoints(model, export_id),
-                "prototype_classifier": classifier_endpoints(
-                    model, classes, splits, selected, k, gallery_split, export_id
-                ),
-            }
+            pictures = picture_graph(backbone) if backbone else None
+            endpoints = all_endpoints(
+                model, classes, splits, selected, k, gallery_split, export_id, pictures
+            )
             for name in MODELS:
-                uses_text = name != "image_embedder"
-                write_saved_model(staging / name, endpoints[name], model if uses_text else None)
-                _write_warm_up(staging / name, name, model)
+                uses_text, uses_images = name != "image_embedder", name != "text_embedder"
+                write_saved_model(
+                    staging / name,
+                    endpoints[name],
+                    model if uses_text else None,
+                    backbone if uses_images else None,
+                )
+                write_warm_up(staging / name, name, model.feature_size, backbone is not None)
                 if origin and name == "prototype_classifier":
                     origin.write(staging)
                 checksums.write_tree(staging / name, checksums_path(staging / name))
@@ -118,7 +121,14 @@ def export_run(
             publish(staging, export_dir, version)
         _write_unless_changed(export_dir / "models.config", models_config(MODELS, base_path))
         told = [f"Version {version} is of {origin}."] if origin else []
-        page = serving_page(model, version, k, gallery_split, " ".join([*told, about]).strip())
+        page = serving_page(
+            model,
+            version,
+            k,
+            gallery_split,
+            " ".join([*told, about]).strip(),
+            backbone.record if backbone else None,
+        )
         _write_unless_changed(export_dir / "SERVING.md", page)
     if changed:
         print(printable(changed), file=sys.stderr)
@@ -168,17 +178,20 @@ def _remove_staging(folder: Path) -> None:
 
 
 def write_saved_model(
-    path: Path, endpoints: dict[str, Endpoint], text_model: Embedder | None
+    path: Path,
+    endpoints: dict[str, Endpoint],
+    text_model: Embedder | None,
+    backbone: Backbone | None = None,
 ) -> None:
     """Writes one SavedModel.
 
     Tracking the whole model would store its weights twice, and holding it in a `tf.Module` makes a
-    file that only Python can load; only what the text tower says has to be tracked.
+    file that only Python can load; only what text tower and backbone say has to be tracked.
     """
     archive = keras.export.ExportArchive()
-    if text_model is not None:
-        for resource in text_model.text_tower.export_resources():
-            archive.track(resource)
+    resources = [] if text_model is None else text_model.text_tower.export_resources()
+    for resource in [*resources, *(backbone.export_resources() if backbone else [])]:
+        archive.track(resource)
     for name, (function, signature) in endpoints.items():
         archive.add_endpoint(name, _traced(function, signature), input_signature=signature)
     archive.write_out(str(path), verbose=False)
@@ -194,22 +207,3 @@ def _traced(
     graph = tf.function(function, input_signature=signature, autograph=False)
     concrete = graph.get_concrete_function()
     return lambda *arguments: concrete(*arguments)
-
-
-def _write_warm_up(path: Path, name: str, model: Embedder) -> None:
-    """One request for the server to run before it takes real ones."""
-    request = predict_pb2.PredictRequest()
-    request.model_spec.name = name
-    request.model_spec.signature_name = "serving_default"
-    if name == "text_embedder":
-        request.inputs["text"].CopyFrom(tf.make_tensor_proto(["a bird with a red crown"]))
-    else:
-        features = np.zeros((1, model.feature_size), np.float32)
-        request.inputs["image_features"].CopyFrom(tf.make_tensor_proto(features))
-    log = prediction_log_pb2.PredictionLog(
-        predict_log=prediction_log_pb2.PredictLog(request=request)
-    )
-    extra = path / "assets.extra"
-    extra.mkdir()
-    with tf.io.TFRecordWriter(str(extra / "tf_serving_warmup_requests")) as writer:
-        writer.write(log.SerializeToString())

@@ -98,32 +98,14 @@ class LocalTransport:
         self, model: str, signature: str, inputs: Mapping[str, Any], deadline: object
     ) -> dict[str, np.ndarray]:
         """Runs one signature of a model; the deadline is ignored."""
-        import tensorflow as tf
-
-        from clarel_tf.serving.answers import as_array
-        from clarel_tf.serving.refusals import plain_refusal, wrong_width
+        from clarel_tf.serving.in_process import call_signature
 
         signatures = self._load(model).signatures
         if signature not in signatures:
             raise ClarelError(f"{model} has no signature {signature!r}; it has {list(signatures)}")
         function = signatures[signature]
-        expected = function.structured_input_signature[1]
-        if set(inputs) != set(expected):
-            raise ClarelError(f"{model}, {signature} takes {sorted(expected)}, not {list(inputs)}")
-        if "image_features" in inputs:
-            found, taken = np.shape(inputs["image_features"]), expected["image_features"].shape[1]
-            if len(found) == 2 and found[1] != taken:
-                message = "".join(map(str, wrong_width(str(found[1]), taken)))
-                raise ClarelError(f"{model}, {signature}: {message}")
-        try:
-            # With the expected type, because an empty list has no type.
-            outputs = function(
-                **{name: tf.constant(value, expected[name].dtype) for name, value in inputs.items()}
-            )
-        except (tf.errors.OpError, TypeError, ValueError) as error:
-            message = " ".join(plain_refusal(str(error)).split())
-            raise ClarelError(f"{model}, {signature}: {message}") from error
-        return {name: as_array(value.numpy()) for name, value in outputs.items()}
+        specs = function.structured_input_signature[1]
+        return call_signature(function, specs, inputs, f"{model}, {signature}")
 
     def _load(self, model: str) -> Any:
         """The SavedModel, loaded on first use."""

@@ -11,15 +11,15 @@ from clarel_tf.data.schema import alike
 from clarel_tf.errors import ClarelError
 from clarel_tf.serving.calls import ServingError
 from clarel_tf.serving.new_class_answers import NEW_CLASS_OUTPUTS
-from clarel_tf.serving.parts import as_texts
-from clarel_tf.serving.versions import CLASSIFY_WITH_OPTIONS
+from clarel_tf.serving.parts import Images, as_texts
+from clarel_tf.serving.versions import CLASSIFY_WITH_OPTIONS, OF_PICTURES
 
 # A new class with a smaller share of known words gets a warning. Of the sentences of CUB's
 # validation classes, one in a thousand is below (docs/serving.md).
 LOW_KNOWN_SHARE = 0.8
 _LARGEST_K = (1 << 31) - 1
 
-Inputs = dict[str, np.ndarray | Sequence[str]]
+Inputs = dict[str, np.ndarray | Sequence[str] | Sequence[bytes]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,26 +99,33 @@ class Options:
             lacking.append("every image is accepted, because there is no threshold")
         return f"the run had no validation images: {', '.join(lacking)}"
 
-    def request(self, features: np.ndarray) -> tuple[str, Inputs]:
-        """The signature and its inputs for images, float32 [N, D]."""
-        inputs: Inputs = {"image_features": features}
+    def request(self, images: Images) -> tuple[str, Inputs]:
+        """The signature and its inputs for N images, as `as_images` gives them."""
+        [count] = map(len, images.values())
+        name, others = self._of_features(count)
+        if "image_bytes" in images:
+            name = OF_PICTURES["prototype_classifier"][name]
+        return name, {**images, **others}
+
+    def _of_features(self, count: int) -> tuple[str, Inputs]:
+        """The signature for the features of so many images, and its other inputs."""
         plain = not (self.sentences or self.among or self.k) and self.threshold is None
         if plain and self.alpha is None:
-            return "serving_default", inputs
-        count = 0 if self.alpha is None else len(features)
-        inputs["alpha"] = np.full(count, self.alpha or 0.0, np.float32)
+            return "serving_default", {}
+        own = 0 if self.alpha is None else count
+        inputs: Inputs = {"alpha": np.full(own, self.alpha or 0.0, np.float32)}
         if plain:
             return "classify_with_alpha", inputs
-        inputs["k"] = np.full(len(features) if self.k else 0, self.k or 0, np.int32)
-        own = 0 if self.threshold is None else len(features)
+        inputs["k"] = np.full(count if self.k else 0, self.k or 0, np.int32)
+        own = 0 if self.threshold is None else count
         inputs["threshold"] = np.full(own, self.threshold or 0.0, np.float32)
         texts = ("among", "sentences", "class_names", "replaces", "extends")
         return CLASSIFY_WITH_OPTIONS, inputs | {name: getattr(self, name) for name in texts}
 
-    def request_of_older(self, features: np.ndarray) -> tuple[str, Inputs]:
+    def request_of_older(self, images: Images) -> tuple[str, Inputs]:
         """The same for an export without `classify_with_options`."""
         texts = {"sentences": self.sentences, "class_names": self.class_names}
-        return "classify_with_new_classes", {"image_features": features, **texts}
+        return "classify_with_new_classes", {**images, **texts}
 
     def fitted(self, answer: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The answer without what was not asked for; ServingError if it is for another request."""

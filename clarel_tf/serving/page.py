@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
+from clarel_tf.images.backbone_record import BackboneRecord
 from clarel_tf.models.embedder import Embedder
+from clarel_tf.serving.versions import OF_PICTURES
 
 
 def models_config(names: Sequence[str], base_path: str) -> str:
@@ -19,9 +21,18 @@ def models_config(names: Sequence[str], base_path: str) -> str:
 
 
 def serving_page(
-    model: Embedder, version: int, k: int, gallery_split: str | None, about: str = ""
+    model: Embedder,
+    version: int,
+    k: int,
+    gallery_split: str | None,
+    about: str = "",
+    backbone: BackboneRecord | None = None,
 ) -> str:
-    """The text of `SERVING.md`: how to start a server, and all signatures."""
+    """The text of `SERVING.md`: how to start a server, and all signatures.
+
+    Args:
+      backbone: the network in the export, if it takes pictures.
+    """
     about = f"{about}\n\n" if about else ""
     width = model.feature_size
     gallery = (
@@ -78,4 +89,39 @@ answer, and `among` names the stored classes on offer. A new class with the name
 must be in `replaces` (it takes its place) or in `extends` (its sentences are added to the stored
 captions). Its further outputs say where each new class stands, however far it is, and which share
 of its words the model knows.{gallery}
+
+{_of_pictures(backbone, gallery_split is not None)}"""
+
+
+def _of_pictures(backbone: BackboneRecord | None, has_gallery: bool) -> str:
+    """The section about pictures."""
+    if backbone is None:
+        return """## Pictures
+
+This export takes image features only: it was made without the network that makes them.
+"""
+    listed = "\n".join(
+        f"| {model} | {name} | {of_pictures} |"
+        for model, names in OF_PICTURES.items()
+        for name, of_pictures in names.items()
+        if has_gallery or name != "retrieve_captions"
+    )
+    return f"""## Pictures
+
+Each signature that takes image features has a twin that takes encoded pictures, `image_bytes` [B]
+(JPEG, PNG, GIF, BMP or WebP), in their place. Other inputs and all outputs are the same.
+
+| model | signature | with `image_bytes` |
+|---|---|---|
+{listed}
+
+By REST, bytes are base64 in an object:
+
+    (echo '{{"signature_name": "classify_pictures", "inputs": {{"image_bytes": [{{"b64": "'
+     base64 -w0 photo.jpg; echo '"}}]}}}}') | tr -d '\\n' | curl -d @- \\
+      http://localhost:8501/v1/models/prototype_classifier:predict
+
+Decoding, resizing and the network, {backbone}, are in the graph. A request with bytes that are no
+picture, or with a picture of more than 64 million pixels, gets an error that names the row, such as
+`image_bytes[2] is damaged or cut off`.
 """

@@ -12,11 +12,35 @@ _RAISED = re.compile(r"assertion failed: \[(.*?)\]\s*(\[\[|\(\d+\)|\n|$)", re.DO
 _NOT_FINITE = re.compile(r"([^{}\n]+) : Tensor had ([^\[\n]+) values")
 _ESCAPED = re.compile(rb"""\\([0-7]{3}|[nrt'"\\])""")
 _LONGEST_NAME = 80  # characters of a name in a message
+_MOST_PICTURES = 8  # in a message
+_PICTURE = re.compile(r"image_bytes\[(\d{1,9})\] ")
 
 
 def refuse_unless(condition: tf.Tensor, message: str | tf.Tensor) -> tf.Operation:
     """Refuses the request with `message` if the condition is false."""
     return tf.Assert(condition, [message])
+
+
+def refuse_pictures(problems: tf.Tensor) -> tf.Operation:
+    """Refuses the request if one of its pictures has a problem, string [B], and names the rows."""
+    rows = tf.where(problems != "")[:, 0]
+    named = rows[:_MOST_PICTURES]
+    parts = ["image_bytes[", tf.strings.as_string(named), "] ", tf.gather(problems, named)]
+    listed = tf.strings.reduce_join(tf.strings.join(parts), separator="; ")
+    more = tf.strings.as_string(tf.size(rows) - _MOST_PICTURES)
+    more = tf.where(tf.size(rows) > _MOST_PICTURES, tf.strings.join(["; and ", more, " more"]), "")
+    return refuse_unless(tf.equal(tf.size(rows), 0), tf.strings.join([listed, more]))
+
+
+def refused_pictures(text: str) -> dict[int, str]:
+    """The rows of pictures and their problems, as far as a message of `refuse_pictures` names them.
+
+    Other messages name none.
+    """
+    _, *found = _PICTURE.split(text)
+    rows, problems = map(int, found[::2]), found[1::2]
+    plain = (re.sub(r"(; and \d+ more)?[;\s]*$", "", problem) for problem in problems)
+    return dict(zip(rows, plain, strict=True))
 
 
 def quoted(name: tf.Tensor) -> tf.Tensor:

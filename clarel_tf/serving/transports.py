@@ -3,9 +3,11 @@
 A transport returns arrays or raises ServingError, before the deadline, whatever the server sends.
 """
 
+import base64
 import json
 import urllib.parse
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import grpc
 import numpy as np
@@ -55,10 +57,7 @@ class RestTransport:
 
     def predict(self, model: str, signature: str, inputs: Inputs, deadline: Deadline) -> Answer:
         path = f"{self._server.path}/v1/models/{urllib.parse.quote(model, safe='')}:predict"
-        plain = {
-            name: value.tolist() if isinstance(value, np.ndarray) else list(value)
-            for name, value in inputs.items()
-        }
+        plain = {name: _as_json(value) for name, value in inputs.items()}
         request = {"signature_name": signature, "inputs": plain}
         body = json.dumps(request, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
 
@@ -74,6 +73,16 @@ class RestTransport:
         except ServingError as error:
             url = f"{self._server.scheme}://{self._server.host_and_port}{path}"
             raise type(error)(f"{url}, {signature}: {error}") from error
+
+
+def _as_json(value: np.ndarray | Sequence[str | bytes]) -> list[Any]:
+    """An input as JSON; bytes are base64, as the model server reads them."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [
+        {"b64": base64.b64encode(one).decode("ascii")} if isinstance(one, bytes) else one
+        for one in value
+    ]
 
 
 def _check_status(answer: HttpAnswer) -> None:

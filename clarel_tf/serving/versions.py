@@ -15,6 +15,21 @@ MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
 EMBED_WITH_ID = "embed_with_id"
 # The signature of the classifier that takes every option of a request.
 CLASSIFY_WITH_OPTIONS = "classify_with_options"
+# The signatures that take image features, and those that take encoded pictures in their place.
+OF_PICTURES = {
+    "image_embedder": {
+        "serving_default": "embed_pictures",
+        EMBED_WITH_ID: "embed_pictures_with_id",
+    },
+    "prototype_classifier": {
+        "serving_default": "classify_pictures",
+        "classify_with_alpha": "classify_pictures_with_alpha",
+        "classify_with_new_classes": "classify_pictures_with_new_classes",
+        CLASSIFY_WITH_OPTIONS: "classify_pictures_with_options",
+        "classify_with_prototypes": "classify_pictures_with_prototypes",
+        "retrieve_captions": "retrieve_captions_of_pictures",
+    },
+}
 _OWN_NAMES = re.compile(
     rf"{'|'.join(MODELS)}|models\.config|SERVING\.md|checksums\.json|\.lock|\.staging|"
     r"\.clarel_tf\.json"

@@ -90,14 +90,10 @@ def test_frames_after_the_first_are_not_read(decode):
     np.testing.assert_allclose(pixels, by_pillow(KINDS["animated gif"]), atol=1e-3)
 
 
-def test_a_batch_says_what_is_wrong_with_each():
+@pytest.fixture(scope="module")
+def decode_batch():
     signature = [tf.TensorSpec([None], tf.string)]
-    batch = tf.function(lambda data: decode_pictures(data, SIZE), signature, autograph=False)
-    given = [KINDS["jpeg"], b"", KINDS["png"]]
-    pixels, problems = batch(tf.constant(given))
-    assert [bool(problem) for problem in problems.numpy()] == [False, True, False]
-    np.testing.assert_allclose(pixels[2], by_pillow(given[2]), atol=1e-3)
-    assert [part.shape[0] for part in batch(tf.zeros([0], tf.string))] == [0, 0]
+    return tf.function(lambda data: decode_pictures(data, SIZE), signature, autograph=False)
 
 
 @pytest.mark.parametrize("name", ["jpeg", "png", "animated gif", "bmp", "lossless webp"])
@@ -109,3 +105,37 @@ def test_damage_gives_pixels_a_problem_or_an_error_of_the_decoder(decode, name):
         except tf.errors.InvalidArgumentError:
             continue
         assert np.isfinite(pixels).all() and (problem == b"" or not pixels.numpy().any())
+
+
+def test_a_batch_says_what_is_wrong_with_each(decode_batch):
+    """Also where only the decoder notices it: nothing is raised."""
+    flipped = bytearray(KINDS["png"])
+    flipped[60] ^= 255
+    given = [KINDS["jpeg"], b"", KINDS["png"], bytes(flipped), KINDS["gif"]]
+    pixels, problems = decode_batch(tf.constant(given))
+    expected = [b"", b"is empty (0 bytes)", b"", b"is damaged or cut off", b""]
+    assert problems.numpy().tolist() == expected
+    for row, data in enumerate(given):
+        if expected[row]:
+            assert not pixels.numpy()[row].any()
+        else:
+            np.testing.assert_allclose(pixels[row], by_pillow(data), atol=1e-3)
+    assert [part.shape[0] for part in decode_batch(tf.zeros([0], tf.string))] == [0, 0]
+    assert decode_batch(tf.constant(given[3:4]))[1].numpy() == [b"is damaged or cut off"]
+
+
+def test_no_damage_raises_in_a_batch(decode, decode_batch):
+    """Each row is as if it were alone, or damaged if it would raise alone."""
+    for name in ("jpeg", "png", "animated gif", "bmp", "lossless webp"):
+        given = list(pictures.damaged(KINDS[name], 40, seed=1))
+        pixels, problems = decode_batch(tf.constant(given))
+        raised = 0
+        for row, data in enumerate(given):
+            try:
+                expected, problem = decode(data)
+            except tf.errors.InvalidArgumentError:
+                expected, problem = np.zeros([SIZE, SIZE, 3]), tf.constant("is damaged or cut off")
+                raised += 1
+            assert problems.numpy()[row] == problem.numpy()
+            np.testing.assert_array_equal(pixels[row], expected)
+        assert raised or name in ("animated gif", "bmp"), name  # or it would prove little
