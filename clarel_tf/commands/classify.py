@@ -41,7 +41,7 @@ def main(paths: list[str]) -> None:
     cli.start_tensorflow()
     client = _client_of_run(folder, with_pictures=bool(paths)) if folder else _client()
     if images is not None:
-        print_rows(_rows([_of_features(client, *images, options)]), flags.FLAGS.format)
+        print_rows(_rows(_of_features(client, *images, options)), flags.FLAGS.format)
         return
     problems: dict[str, str] = {}
     print_rows(_rows(_of_pictures(client, paths, options, problems)), flags.FLAGS.format)
@@ -108,10 +108,10 @@ def _images() -> tuple[list[str], Any]:
 
 def _of_features(
     client: "ServingClient", image_ids: list[str], features: Any, options: Mapping[str, Any]
-) -> tuple[list[str], "Answer"]:
-    """Ids of images, and the answer that has a row for each of them."""
+) -> Iterator[tuple[list[str], "Answer"]]:
+    """Ids of images, and the answer that has a row for each of them; once."""
     try:
-        return image_ids, client.classify(features, **options)
+        yield image_ids, client.classify(features, **options)
     except ClarelError as error:
         if "image_features" not in str(error):
             raise

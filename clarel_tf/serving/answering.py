@@ -60,7 +60,7 @@ class Answering:
         alpha: tf.Tensor | None = None,
         threshold: tf.Tensor | None = None,
         k: tf.Tensor | int | None = None,
-        is_seen: tf.Tensor | None = None,
+        numbers: tf.Tensor | None = None,
     ) -> Answer:
         """The answer of a search among N classes.
 
@@ -69,7 +69,7 @@ class Answering:
           alpha: float32 [B], of the request; the selected one by default.
           threshold: float32 [B], of the strangeness of an image; the selected one by default.
           k: classes in the answer, at most N.
-          is_seen: bool [N]; by default, the stored seen classes are.
+          numbers: int32 [N], as `seen_numbers` gives them; by default for stored classes alone.
 
         Returns:
           class_name, distance, probability: [B, k], nearest first, k at most N; accepted: bool
@@ -80,7 +80,7 @@ class Answering:
             found.distances, "a distance is not a finite number: features or alpha are too large"
         )
         k = self._k if k is None else k
-        strange = self.strangeness(found._replace(distances=distances), images, alpha, is_seen)
+        strange = self.strangeness(found._replace(distances=distances), images, alpha, numbers)
         stored = self._selected.none_of_these.distance
         limit = stored if threshold is None else threshold[:, tf.newaxis]
         distances = distances[:, :k]
@@ -90,53 +90,58 @@ class Answering:
         return missing | {
             "class_name": tf.gather(class_names, found.rows[:, :k]),
             "distance": distances,
-            "probability": self.probability(found, distances, is_seen),
+            "probability": self.probability(found, distances, numbers),
             "accepted": tf.reduce_any(strange <= limit, axis=1),
         }
 
-    def are_seen(self, extended: tf.Tensor) -> tf.Tensor:
-        """Whether the stored classes and the N of a request are seen ones, bool [C + N].
+    def seen_numbers(self, extended: tf.Tensor) -> tf.Tensor:
+        """Which seen class the stored classes and the N of a request are, int32 [C + N].
+
+        The number of seen classes stands for any other class. An extended class stays the seen
+        class that it was.
 
         Args:
           extended: int32 [N], the stored class that each extends, or -1.
         """
-        stored = tf.range(self._stored) < self._seen
-        return tf.concat([stored, (extended >= 0) & (extended < self._seen)], axis=0)
+        is_seen = (extended >= 0) & (extended < self._seen)
+        stored = tf.minimum(tf.range(self._stored), self._seen)
+        return tf.concat([stored, tf.where(is_seen, extended, self._seen)], axis=0)
 
-    def _of_found(self, found: Nearest, is_seen: tf.Tensor | None) -> tf.Tensor:
-        """Whether the classes that were found are seen ones, bool [B, n]."""
-        return found.rows < self._seen if is_seen is None else tf.gather(is_seen, found.rows)
+    def _of_found(self, found: Nearest, numbers: tf.Tensor | None) -> tf.Tensor:
+        """Which seen classes were found, int32 [B, n]; stored seen ones come first."""
+        return found.rows if numbers is None else tf.gather(numbers, found.rows)
 
     def strangeness(
         self,
         found: Nearest,
         images: Images,
         alpha: tf.Tensor | None,
-        is_seen: tf.Tensor | None,
+        numbers: tf.Tensor | None,
     ) -> tf.Tensor:
         """The strangeness of B images, float32 [B, 1]; arguments as for `answer`."""
         nearest = found.distances
         if alpha is not None:
-            of_found = tf.cast(self._of_found(found, is_seen), tf.float32)
+            of_found = tf.cast(self._of_found(found, numbers) < self._seen, tf.float32)
             chosen = self._selected.alpha
             nearest = at_selected_alpha(nearest, of_found, alpha[:, tf.newaxis], chosen)
         doubt = None
         if self._head is not None:
-            # Stored seen classes come first, in the order of the head; without a class on offer
-            # there is no nearest one.
-            first = tf.concat([found.rows, tf.fill([tf.shape(found.rows)[0], 1], self._seen)], 1)
+            # The head has the order of the seen classes; without a class on offer there is no
+            # nearest one.
+            of_found = self._of_found(found, numbers)
+            first = tf.concat([of_found, tf.fill([tf.shape(of_found)[0], 1], self._seen)], 1)
             doubt = doubt_in(doubts(self._head, images.embeddings), first[:, 0])
         none = self._selected.none_of_these
         return strangeness(none, self._density, images.embeddings, nearest, doubt)
 
     def probability(
-        self, found: Nearest, distances: tf.Tensor, is_seen: tf.Tensor | None = None
+        self, found: Nearest, distances: tf.Tensor, numbers: tf.Tensor | None = None
     ) -> tf.Tensor:
         """The probabilities of classes on offer at these distances, float32 [B, n]."""
         return probabilities(
             distances,
             found.distances[:, :1],
             found.sums,
-            self._of_found(found, is_seen)[:, :1],
+            self._of_found(found, numbers)[:, :1] < self._seen,
             self._selected.temperatures,
         )

@@ -52,8 +52,14 @@ class Options:
     ) -> "Options":
         """The options, or a ClarelError that names the first one that cannot be meant."""
         described = []
+        if new_classes is not None and not isinstance(new_classes, Mapping):
+            raise ClarelError(
+                "new_classes must be a dictionary of class names and lists of sentences"
+            )
         for key, own in (new_classes or {}).items():
             (name,) = as_texts([key], "new_classes")
+            if not name.strip():
+                raise ClarelError("new_classes has a class without a name")
             texts = as_texts(own, f"the new class {name!r}")
             if not texts:
                 raise ClarelError(f"the new class {name!r} has no sentence")

@@ -145,9 +145,9 @@ class PrototypeClassifier:
         found = self._search.add(found, distances, tf.size(self._class_names), k)
         names = tf.concat([self._class_names, new.names], axis=0)
         limit = _or_default(threshold, self._selected.none_of_these.distance, count, "threshold")
-        is_seen = self._answering.are_seen(relations.extended)
-        answer = self._answering.answer(found, images, names, alpha, limit, k, is_seen)
-        strange = self._answering.strangeness(found, images, alpha, is_seen)
+        numbers = self._answering.seen_numbers(relations.extended)
+        answer = self._answering.answer(found, images, names, alpha, limit, k, numbers)
+        strange = self._answering.strangeness(found, images, alpha, numbers)
         # Of equally near ones the class that was mentioned first.
         place = tf.argsort(tf.argsort(distances, axis=1, stable=True), axis=1)
         shape = tf.shape(distances)
@@ -156,7 +156,7 @@ class PrototypeClassifier:
             "new_class_name": tf.broadcast_to(new.names, shape),
             "new_class_rank": before + place + 1,
             "new_class_distance": distances,
-            "new_class_probability": self._answering.probability(found, distances, is_seen),
+            "new_class_probability": self._answering.probability(found, distances, numbers),
             "new_class_known_words": tf.broadcast_to(new.known, shape),
         }
 

@@ -116,7 +116,7 @@ class World:
                 for entry in listed[:2]
             )
             strange = first - LEAD * (second - first)
-            if listed[0][3] and not listed[0][2]:
+            if listed[0][3]:  # an extended class stays the seen one that it was
                 strange += DOUBT * self.doubt(row, listed[0][1])
             assert answer["strangeness"][row] == pytest.approx(strange, rel=1e-3)
             assert answer["accepted"][row] == (strange <= limits[row])

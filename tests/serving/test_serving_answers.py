@@ -331,6 +331,11 @@ def test_texts_may_be_bytes(kind):
             client.classify(TWO, new_classes={1: ["a bird"]})
         with pytest.raises(ClarelError, match="has no sentence"):
             client.classify(TWO, new_classes={"mine": []})
+        for nameless in ("", "  "):
+            with pytest.raises(ClarelError, match="a class without a name"):
+                client.classify(TWO, new_classes={nameless: ["a bird"]})
+        with pytest.raises(ClarelError, match="must be a dictionary"):
+            client.classify(TWO, new_classes=["a bird"])
         with pytest.raises(ClarelError, match="must have rows"):
             client.predict("image_embedder", {"image_features": np.array(1.0)})
 
