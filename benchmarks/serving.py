@@ -32,17 +32,20 @@ from tests.helpers.plain_text_tower import PlainTextTower
 ROUNDS = 5
 
 
-def in_cpp(path: Path, folder: Path, feeds: dict, repeats: int) -> dict:
-    """Times `serving_default` in a process with only the C++ library."""
+def in_cpp(
+    path: Path, folder: Path, feeds: dict, repeats: int, name: str = "serving_default"
+) -> dict:
+    """Times a signature in a process with only the C++ library."""
     message = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
-    signature = message.meta_graphs[0].signature_def["serving_default"]
+    signature = message.meta_graphs[0].signature_def[name]
     request = {}
-    for name, value in feeds.items():
+    for key, value in feeds.items():
         if isinstance(value, list):
-            request[signature.inputs[name].name] = [text.encode().hex() for text in value]
+            texts = [text if isinstance(text, bytes) else text.encode() for text in value]
+            request[signature.inputs[key].name] = [text.hex() for text in texts]
         else:
-            np.save(folder / f"{name}.npy", value)
-            request[signature.inputs[name].name] = str(folder / f"{name}.npy")
+            np.save(folder / f"{key}.npy", value)
+            request[signature.inputs[key].name] = str(folder / f"{key}.npy")
     fetches = {name: info.name for name, info in signature.outputs.items()}
     call = {"feeds": request, "fetches": fetches}
     body = {"path": str(path), "calls": [call], "repeats": repeats}

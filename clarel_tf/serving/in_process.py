@@ -12,16 +12,16 @@ from clarel_tf.serving.answers import Answer, as_array
 from clarel_tf.serving.endpoints import Endpoint
 from clarel_tf.serving.refusals import plain_refusal, wrong_width
 
+Run = Callable[[Mapping[str, Any]], Mapping[str, np.ndarray]]
+
 
 def call_signature(
-    function: Callable[..., Mapping[str, tf.Tensor]],
-    specs: Mapping[str, tf.TensorSpec],
-    inputs: Mapping[str, Any],
-    where: str,
+    run: Run, specs: Mapping[str, tf.TensorSpec], inputs: Mapping[str, Any], where: str
 ) -> Answer:
     """The outputs of a signature for these inputs; ClarelError if it refuses them.
 
     Args:
+      run: runs it.
       specs: of its inputs, by name.
       where: model and signature, for messages.
     """
@@ -33,13 +33,11 @@ def call_signature(
             message = "".join(map(str, wrong_width(str(found[1]), taken)))
             raise ClarelError(f"{where}: {message}")
     try:
-        # With the expected type, because an empty list has no type.
-        tensors = {name: tf.constant(value, specs[name].dtype) for name, value in inputs.items()}
-        outputs = function(**tensors)
+        outputs = run(inputs)
     except (tf.errors.OpError, TypeError, ValueError) as error:
         message = " ".join(plain_refusal(str(error)).split())
         raise ClarelError(f"{where}: {message}") from error
-    return {name: as_array(value.numpy()) for name, value in outputs.items()}
+    return {name: as_array(value) for name, value in outputs.items()}
 
 
 class EndpointsTransport:
@@ -50,7 +48,7 @@ class EndpointsTransport:
     def __init__(self, endpoints: Mapping[str, Mapping[str, Endpoint]]):
         """Takes the signatures of each model, by name."""
         self._endpoints = endpoints
-        self._graphs: dict[tuple[str, str], Callable[..., Mapping[str, tf.Tensor]]] = {}
+        self._graphs: dict[tuple[str, str], Run] = {}
         self._lock = threading.Lock()
 
     def predict(
@@ -61,14 +59,22 @@ class EndpointsTransport:
         if signature not in known:
             raise ClarelError(f"{model} has no signature {signature!r}; it has {list(known)}")
         specs = {spec.name: spec for spec in known[signature][1]}
-        graph = self._graph(model, signature)
-        return call_signature(graph, specs, inputs, f"{model}, {signature}")
+        run = self._run(model, signature)
+        return call_signature(run, specs, inputs, f"{model}, {signature}")
 
-    def _graph(self, model: str, signature: str) -> Callable[..., Mapping[str, tf.Tensor]]:
+    def _run(self, model: str, signature: str) -> Run:
         with self._lock:
             if (model, signature) not in self._graphs:
-                function, specs = self._endpoints[model][signature]
-                graph = tf.function(function, input_signature=specs, autograph=False)
-                names = [spec.name for spec in specs]
-                self._graphs[model, signature] = lambda **named: graph(*(named[n] for n in names))
+                self._graphs[model, signature] = _as_run(*self._endpoints[model][signature])
             return self._graphs[model, signature]
+
+
+def _as_run(function: Callable[..., Answer], specs: list[tf.TensorSpec]) -> Run:
+    graph = tf.function(function, input_signature=specs, autograph=False)
+
+    def run(inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        # With the expected type, because an empty list has no type.
+        outputs = graph(*(tf.constant(inputs[spec.name], spec.dtype) for spec in specs))
+        return {name: value.numpy() for name, value in outputs.items()}
+
+    return run

@@ -1,10 +1,11 @@
 """`LocalTransport` and the parts of `classify_main.py`: images and rows of answers."""
 
+import functools
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from clarel_tf.errors import ClarelError
 from clarel_tf.serving.versions import load_version, newest_version
 from clarel_tf.storage import files
 from clarel_tf.storage.array_files import checked_features, read_npz
+
+if TYPE_CHECKING:  # a module that imports TensorFlow
+    from clarel_tf.serving.loaded_model import LoadedModel
 
 
 def read_image_features(path: str) -> tuple[list[str], np.ndarray]:
@@ -91,7 +95,7 @@ class LocalTransport:
     def __init__(self, export_dir: str | Path):
         self._export_dir = Path(export_dir)
         self._version: int | None = None
-        self._loaded: dict[str, Any] = {}
+        self._loaded: dict[str, LoadedModel] = {}
         self._lock = threading.Lock()
 
     def predict(
@@ -100,14 +104,14 @@ class LocalTransport:
         """Runs one signature of a model; the deadline is ignored."""
         from clarel_tf.serving.in_process import call_signature
 
-        signatures = self._load(model).signatures
-        if signature not in signatures:
-            raise ClarelError(f"{model} has no signature {signature!r}; it has {list(signatures)}")
-        function = signatures[signature]
-        specs = function.structured_input_signature[1]
-        return call_signature(function, specs, inputs, f"{model}, {signature}")
+        loaded = self._load(model)
+        known = loaded.signatures
+        if signature not in known:
+            raise ClarelError(f"{model} has no signature {signature!r}; it has {list(known)}")
+        run = functools.partial(loaded.run, signature)
+        return call_signature(run, known[signature], inputs, f"{model}, {signature}")
 
-    def _load(self, model: str) -> Any:
+    def _load(self, model: str) -> "LoadedModel":
         """The SavedModel, loaded on first use."""
         with self._lock:
             if model not in self._loaded:

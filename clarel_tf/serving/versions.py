@@ -4,10 +4,13 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from clarel_tf.errors import ClarelError, brief
 from clarel_tf.storage import checksums, ownership
+
+if TYPE_CHECKING:  # a module that imports TensorFlow
+    from clarel_tf.serving.loaded_model import LoadedModel
 
 # The order in which a new version appears. The classifier is last; it does not need the others.
 MODELS = ("image_embedder", "text_embedder", "prototype_classifier")
@@ -134,9 +137,9 @@ def checksums_path(version: Path) -> Path:
     return version / "assets.extra" / checksums.MANIFEST
 
 
-def load_version(export_dir: Path, model: str, version: int | None = None) -> Any:
+def load_version(export_dir: Path, model: str, version: int | None = None) -> "LoadedModel":
     """The SavedModel of `model`, checked against its checksums; by default the newest version."""
-    import tensorflow as tf
+    from clarel_tf.serving.loaded_model import LoadedModel
 
     if version is not None and version not in versions_of(export_dir, model):
         raise ClarelError(f"{export_dir} has no version {version} of {model}")
@@ -145,7 +148,7 @@ def load_version(export_dir: Path, model: str, version: int | None = None) -> An
     remedy = "delete this version and export again, or restore a copy"
     try:
         checksums.check_tree(path, checksums_path(path), remedy)
-        return tf.saved_model.load(str(path))
+        return LoadedModel(path)
     except ClarelError:
         raise
     except Exception as error:  # TensorFlow and protobuf raise many kinds of exceptions on damage

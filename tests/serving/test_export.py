@@ -1,5 +1,6 @@
 """Exports as the model server would load them: in C++, in a process without TensorFlow's Python."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -18,12 +19,15 @@ from clarel_tf.decision.selected import NoneThreshold, RuleSettings, Selected
 from clarel_tf.evaluation.gzsl import harmonic_mean, per_class_accuracy
 from clarel_tf.evaluation.zero_shot import embed_queries
 from clarel_tf.experiments.run_folder import RunFolder
+from clarel_tf.images.decoding import decode_pictures
+from clarel_tf.images.efficientnet_lite2 import build_network
 from clarel_tf.models.distances import pairwise_distances_numpy
 from clarel_tf.models.saving import load_model
 from clarel_tf.reporting.results_table import results_table
 from clarel_tf.serving.export import write_saved_model
 from clarel_tf.serving.signatures import PrototypeClassifier
 from clarel_tf.storage.files import read_json
+from tests.helpers import pictures
 from tests.helpers.cpp_calls import ask_cpp, signatures
 from tests.helpers.independent_check import measure
 from tests.helpers.programs import ROOT, call_program
@@ -387,6 +391,41 @@ def test_bad_requests_get_an_error_and_the_next_one_an_answer(exported, tmp_path
     assert len(answers[3]["class_name"]) == 2
 
 
+def test_photographs_get_the_same_answer_on_every_way(exported, tmp_path):
+    """As features of `extract_main.py`, in the loader, and by `classify_main.py`."""
+    folder, _, splits, _, _ = exported
+    record = RunFolder(folder / "run").data.backbone
+    stored = splits["test_unseen"].pictures.read(splits["test_unseen"].image_ids[:2])
+    photos = {f"{name}.jpg": data for name, data in stored.items()}
+    photos |= {"wide.png": pictures.encoded(pictures.picture(500, 300), "PNG")}
+    photos |= {"turned.jpg": pictures.turned(6, image=pictures.picture(640, 480, seed=1))}
+    pictures.fill(tmp_path / "photos", photos)
+    flags = [f"--images={tmp_path / 'photos'}", f"--output={tmp_path / 'f.npz'}"]
+    done = call_program("extract_main.py", *flags, f"--input_size={record.input_size}")
+    assert done.returncode == 0, done.stderr
+    extracted = np.load(tmp_path / "f.npz")
+    inputs = {"image_bytes": [photos[name] for name in extracted["image_ids"]]}
+    expected, found = ask_cpp(
+        folder / "models/prototype_classifier/1",
+        tmp_path,
+        [
+            ("serving_default", {"image_features": extracted["features"]}),
+            ("classify_pictures", inputs),
+        ],
+    )
+    assert found["class_name"] == expected["class_name"] and len(found["distance"]) == 4
+    np.testing.assert_allclose(found["distance"], expected["distance"], atol=1e-4)
+    np.testing.assert_allclose(found["probability"], expected["probability"], atol=1e-4)
+    for place in (f"--run_dir={folder / 'run'}", f"--export_dir={folder / 'models'}"):
+        arguments = [str(tmp_path / "photos"), place, "--format=json"]
+        done = call_program("classify_main.py", *arguments)
+        assert done.returncode == 0, done.stderr
+        rows = json.loads(done.stdout)
+        assert [row["class"] for row in rows] == list(np.ravel(expected["class_name"]))
+        distances = np.ravel(expected["distance"])
+        np.testing.assert_allclose([row["distance"] for row in rows], distances, atol=1e-4)
+
+
 def test_a_known_bad_export_fails_in_the_loader(exported, tmp_path):
     """The negative control: it loads in Python, so only the C++ loader can tell."""
     model = exported[1]
@@ -430,10 +469,13 @@ def test_signatures_operations_and_sizes(exported):
         for node in nodes:
             assert not node.attr["_XlaMustCompile"].b and "Cudnn" not in node.op
             assert "GPU" not in node.device
-    # Weights are stored once.
+    # Weights are stored once, those of the backbone too.
     weights = sum(4 * int(np.prod(v.shape)) for v in model.text_tower.variables)
     stored = sum(p.stat().st_size for p in (folder / "models/text_embedder/1/variables").iterdir())
     assert stored < 1.3 * weights + 20_000
+    backbone = 4 * build_network(160).count_params()
+    stored = sum(p.stat().st_size for p in (folder / "models/image_embedder/1/variables").iterdir())
+    assert backbone < stored < 1.05 * backbone
 
 
 def test_versions_count_up_and_server_files_parse(exported):
@@ -450,9 +492,17 @@ def test_versions_count_up_and_server_files_parse(exported):
     assert listed == {name: f"/models/{name}" for name in MODELS}
     for name in MODELS:
         record = folder / "models" / name / "2" / "assets.extra" / "tf_serving_warmup_requests"
-        (data,) = tf.data.TFRecordDataset(str(record)).as_numpy_iterator()
-        log = prediction_log_pb2.PredictionLog.FromString(data)
-        assert log.predict_log.request.model_spec.name == name
+        inputs = {}
+        for data in tf.data.TFRecordDataset(str(record)).as_numpy_iterator():
+            request = prediction_log_pb2.PredictionLog.FromString(data).predict_log.request
+            assert request.model_spec.name == name
+            offered = signatures(folder / "models" / name / "2")
+            assert request.inputs.keys() == offered[request.model_spec.signature_name].inputs.keys()
+            inputs |= {key: tf.make_ndarray(proto) for key, proto in request.inputs.items()}
+        if name != "text_embedder":  # a record that is refused would fail the whole load
+            _, problems = decode_pictures(inputs.pop("image_bytes"), 32)
+            assert problems.numpy().tolist() == [b""]
+            assert inputs["image_features"].shape == (1, 1280)
 
 
 @pytest.mark.slow

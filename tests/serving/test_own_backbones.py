@@ -24,8 +24,7 @@ def own_network() -> keras.Model:
     return keras.Model(pixels, keras.layers.Conv2D(300, 5, activation="relu")(x))
 
 
-@pytest.mark.parametrize("kind", ["keras", "saved_model"])
-@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize(("kind", "mirrored"), [("keras", False), ("saved_model", True)])
 def test_an_own_network_in_the_graph(tmp_path, kind, mirrored):
     network, path = own_network(), tmp_path / ("own.keras" if kind == "keras" else "own")
     if kind == "keras":

@@ -48,7 +48,7 @@ def extracted(tmp_path_factory):
 
 SOME = [
     ("image_embedder", ["embed_with_id"]),
-    ("prototype_classifier", ["serving_default", "classify_with_options"]),
+    ("prototype_classifier", ["classify_with_options"]),
 ]
 # An export without a gallery has no retrieval.
 ALL = [(model, [*(names.keys() - {"retrieve_captions"})]) for model, names in OF_PICTURES.items()]
