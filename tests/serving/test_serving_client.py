@@ -138,7 +138,7 @@ def test_options_that_cannot_be_meant_are_named(served, splits, kind):
     ]
     for options, message in cases:
         with pytest.raises(ClarelError, match=message) as caught:
-            client.classify(**{"image_features": features} | options)
+            client.classify(options.pop("image_features", features), **options)
         assert "\n" not in str(caught.value) and "node" not in str(caught.value)
     assert client.classify(features, k=1)["class_name"].shape == (2, 1)
 
@@ -346,7 +346,7 @@ def test_program_asks_a_folder_or_a_server(served, splits, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ([], "--export_dir or --server"),
+        ([], "give one of --export_dir, --run_dir and --server"),
         (["--export_dir=x"], "--features, or --dataset"),
         (["--export_dir=x", "--features=none.npz"], "--features: cannot read none.npz: no such"),
         (["--export_dir=x", "--features=."], "--features: . is a folder, not a file"),
