@@ -79,7 +79,7 @@ def test_the_curve_ends_where_the_calibration_is(finished):
     assert last["zsl"] == pytest.approx(chosen["validation"]["zsl"]["top1"], abs=10)
     assert last["h"] == pytest.approx(2 * last["u"] * last["s"] / (last["u"] + last["s"]), abs=1e-3)
     assert last["h"] >= last["h0"]
-    assert "While training" in (finished[0] / "report.html").read_text()
+    assert "Accuracy while training" in (finished[0] / "report.html").read_text()
 
 
 def test_a_finished_run_is_not_run_again(finished):
