@@ -1,7 +1,9 @@
-"""Classifies images with an exported classifier, in a folder or on a model server.
+"""Classifies pictures: files, and folders with all pictures in them.
 
-python classify_main.py --export_dir=exports/demo --dataset=demo --image_ids=demo_07000 \\
-  --new_class="cardinal: a small red bird; a bird with a red crown"
+python classify_main.py photo.jpg folder/ --export_dir=exports/demo \\
+  --new_class="snow cap: a tiny bird with a snowy crown; a small bird, white cap, brown back"
+
+Or images of a dataset, or their features.
 """
 
 from clarel_tf.commands.classify import run
