@@ -4,7 +4,11 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -33,6 +37,13 @@ def embedding(count: int = 1) -> predict_pb2.PredictResponse:
     return answer
 
 
+def at_once(call: Callable[[str], Any], addresses: Iterable[str]) -> list[Any]:
+    """What `call` gives for each address, asked in threads, so that nobody waits for another."""
+    addresses = list(addresses)
+    with ThreadPoolExecutor(len(addresses)) as pool:
+        return list(pool.map(call, addresses))
+
+
 @contextlib.contextmanager
 def ends_in_time(seconds: float = TIMEOUT):
     started = time.monotonic()
@@ -54,30 +65,95 @@ SLOW = {
     "chunks": (_HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n1\r\n"),
     "trailer": (_HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"X-More: yes\r\n"),
 }
+Talk = Callable[[socket.socket], None]
 
 
-@pytest.mark.parametrize("way", SLOW)
-def test_a_server_that_dribbles(way):
-    at_once, slowly = SLOW[way]
-
+def dribbling(at_once: bytes, slowly: bytes) -> Talk:
     def talk(sock: socket.socket) -> None:
         read_request(sock)
         sock.sendall(at_once)
         dribble(sock, slowly, 10) if slowly else time.sleep(10)
 
-    with talking(talk) as port, ends_in_time():
-        connect(f"http://127.0.0.1:{port}", TIMEOUT).embed_texts(["a bird"])
+    return talk
 
 
-def test_a_server_that_floods_with_interim_answers():
-    def talk(sock: socket.socket) -> None:
-        read_request(sock)
-        while True:
-            sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 10)
-            time.sleep(0.01)
+def flooding(sock: socket.socket) -> None:
+    read_request(sock)
+    while True:
+        sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 10)
+        time.sleep(0.01)
 
-    with talking(talk) as port, ends_in_time():
-        connect(f"http://127.0.0.1:{port}", TIMEOUT).embed_texts(["a bird"])
+
+def dribbling_grpc(sock: socket.socket) -> None:
+    settings, ping = bytes([0, 0, 0, 4, *[0] * 5]), bytes([0, 0, 8, 6, *[0] * 13])
+    sock.sendall(settings)
+    dribble(sock, ping, 10)
+
+
+def dribbling_handshake(sock: socket.socket) -> None:
+    sock.recv(4096)
+    sock.sendall(b"\x16\x03\x03\x3f\xff\x02\x00\x3f\xfb\x03\x03")
+    dribble(sock, b"\x00", 10)
+
+
+# The scheme of an address, what its server does, and whether it does that through TLS.
+KEEP_WAITING: dict[str, tuple[str, Talk, bool]] = {
+    **{f"dribbles: {way}": ("http", dribbling(*SLOW[way]), False) for way in SLOW},
+    "floods with interim answers": ("http", flooding, False),
+    "dribbles: grpc": ("grpc", dribbling_grpc, False),
+    "dribbles: handshake of https": ("https", dribbling_handshake, False),
+    "dribbles: handshake of grpcs": ("grpcs", dribbling_handshake, False),
+    "dribbles: through tls": ("https", dribbling(*SLOW["body"]), True),
+}
+LET_NOBODY_IN = ("http", "https", "grpc", "grpcs")
+
+
+@contextlib.contextmanager
+def letting_nobody_in() -> Iterator[int]:
+    """The port of a server that accepts nobody: its queue is full, so nothing is answered."""
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listening.getsockname())
+        yield listening.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory) -> dict[str, tuple[Exception | None, float]]:
+    """What a call to each of those servers ended with, and after how long: all at the same time."""
+    made = make_certificate(tmp_path_factory.mktemp("certificate"))
+
+    def call(address: str) -> tuple[Exception | None, float]:
+        authority = str(made.certificate) if address.startswith("https") else None
+        client = connect(address, TIMEOUT, ca_file=authority)
+        started, error = time.monotonic(), None
+        try:
+            client.embed_texts(["a bird"])
+        except Exception as raised:
+            error = raised
+        return error, time.monotonic() - started
+
+    with contextlib.ExitStack() as stack:
+        addresses = {
+            name: f"{scheme}://127.0.0.1:"
+            f"{stack.enter_context(talking(talk, made.context() if has_tls else None))}"
+            for name, (scheme, talk, has_tls) in KEEP_WAITING.items()
+        }
+        for scheme in LET_NOBODY_IN:
+            port = stack.enter_context(letting_nobody_in())
+            addresses[f"lets nobody in: {scheme}"] = f"{scheme}://127.0.0.1:{port}"
+        return dict(zip(addresses, at_once(call, addresses.values()), strict=True))
+
+
+@pytest.mark.parametrize(
+    "server", [*KEEP_WAITING, *(f"lets nobody in: {scheme}" for scheme in LET_NOBODY_IN)]
+)
+def test_a_server_that_keeps_us_waiting(server, ends):
+    error, seconds = ends[server]
+    assert isinstance(error, ServingError) and "no whole answer within" in str(error), error
+    assert seconds < TIMEOUT + 1.0
 
 
 @pytest.mark.parametrize("unit", [b"[],", b"[1.5],", b"1,", b'"",'])
@@ -142,59 +218,10 @@ def test_a_grpc_answer_that_takes_long_to_read():
         assert time.monotonic() - started < 5
 
 
-def test_a_grpc_server_that_dribbles():
-    settings, ping = bytes([0, 0, 0, 4, *[0] * 5]), bytes([0, 0, 8, 6, *[0] * 13])
-
-    def talk(sock: socket.socket) -> None:
-        sock.sendall(settings)
-        dribble(sock, ping, 10)
-
-    with talking(talk) as port, ends_in_time():
-        connect(f"127.0.0.1:{port}", TIMEOUT).embed_texts(["a bird"])
-
-
 def test_a_server_that_does_not_read():
-    features = np.ones((1, 4_000_000), np.float32)
-    with talking(lambda sock: time.sleep(10)) as port, ends_in_time(TIMEOUT + 4):
-        connect(f"http://127.0.0.1:{port}", TIMEOUT + 4).embed_images(features)
-
-
-@pytest.mark.parametrize("scheme", ["http", "https", "grpc", "grpcs"])
-def test_a_server_that_does_not_let_us_in(scheme):
-    # Nobody accepts: the queue of connections is full, and further ones are not answered.
-    with contextlib.ExitStack() as stack:
-        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        address = listening.getsockname()
-        for _ in range(3):
-            waiting = stack.enter_context(socket.socket())
-            waiting.setblocking(False)
-            waiting.connect_ex(address)
-        with ends_in_time():
-            connect(f"{scheme}://127.0.0.1:{address[1]}", TIMEOUT).embed_texts(["a bird"])
-
-
-@pytest.mark.parametrize("scheme", ["https", "grpcs"])
-def test_a_handshake_that_dribbles(scheme):
-    def talk(sock: socket.socket) -> None:
-        sock.recv(4096)
-        sock.sendall(b"\x16\x03\x03\x3f\xff\x02\x00\x3f\xfb\x03\x03")
-        dribble(sock, b"\x00", 10)
-
-    with talking(talk) as port, ends_in_time():
-        connect(f"{scheme}://127.0.0.1:{port}", TIMEOUT).embed_texts(["a bird"])
-
-
-def test_an_answer_that_dribbles_through_tls(tmp_path):
-    made = make_certificate(tmp_path)
-
-    def talk(sock: socket.socket) -> None:
-        read_request(sock)
-        sock.sendall(_HEAD + b"Content-Length: 1000\r\n\r\n")
-        dribble(sock, b"1", 10)
-
-    with talking(talk, made.context()) as port, ends_in_time():
-        address, authority = f"https://127.0.0.1:{port}", str(made.certificate)
-        connect(address, TIMEOUT, ca_file=authority).embed_texts(["a bird"])
+    long = "a" * (16 << 20)  # more than the buffers of a connection hold
+    with talking(lambda sock: time.sleep(10)) as port, ends_in_time():
+        connect(f"http://127.0.0.1:{port}", TIMEOUT).embed_texts([long])
 
 
 def test_all_parts_of_a_call_share_the_time():
@@ -209,24 +236,20 @@ def test_all_parts_of_a_call_share_the_time():
         slow()
         return embedding()
 
+    def call(address: str) -> None:
+        client = connect(address, TIMEOUT, batch_size=1)
+        assert client.embed_texts(["a bird"]).shape == (1, 2)
+        with ends_in_time():
+            client.embed_texts(["a bird"] * 10)
+
     with answering(rest) as first, grpc_answering(by_grpc) as second:
-        for address in (first, second):
-            client = connect(address, TIMEOUT, batch_size=1)
-            assert client.embed_texts(["a bird"]).shape == (1, 2)
-            with ends_in_time():
-                client.embed_texts(["a bird"] * 10)
+        at_once(call, (first, second))
 
 
 def test_a_host_with_a_dead_address_first(monkeypatch):
     """The time is shared among the addresses, so that a later one gets its turn."""
-    with contextlib.ExitStack() as stack:
-        dead = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        for _ in range(3):
-            waiting = stack.enter_context(socket.socket())
-            waiting.setblocking(False)
-            waiting.connect_ex(dead.getsockname())
-        alive = stack.enter_context(answering(lambda request: ONE))
-        ports = [dead.getsockname()[1], int(alive.rsplit(":", 1)[1])]
+    with letting_nobody_in() as dead, answering(lambda request: ONE) as alive:
+        ports = [dead, int(alive.rsplit(":", 1)[1])]
 
         def look_up(host, port, **kwargs):
             kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
@@ -248,66 +271,72 @@ def free_port() -> int:
         return listening.getsockname()[1]
 
 
-def test_a_server_that_starts_a_moment_later():
-    port = free_port()
-    for address in (f"http://127.0.0.1:{port}", f"127.0.0.1:{port}"):
+def test_a_server_that_never_starts():
+    def call(address: str) -> float:
         started = time.monotonic()
         with pytest.raises(ServingError, match=r"no server listens|UNAVAILABLE"):
             connect(address, 5.0).embed_texts(["a bird"])
-        assert 0.6 < time.monotonic() - started < 2.5  # waits of 0.1, 0.2 and 0.4 s
+        return time.monotonic() - started
+
+    port = free_port()
+    for seconds in at_once(call, (f"http://127.0.0.1:{port}", f"127.0.0.1:{port}")):
+        assert 0.6 < seconds < 2.5  # waits of 0.1, 0.2 and 0.4 s
+
+
+def test_a_server_that_starts_a_moment_later():
+    rest, by_grpc, done = free_port(), free_port(), threading.Event()
 
     def late_rest() -> None:
         time.sleep(0.2)
-        with socket.create_server(("127.0.0.1", port)) as listening:
+        with socket.create_server(("127.0.0.1", rest)) as listening:
             sock, _ = listening.accept()
             with sock:
                 read_request(sock)
                 sock.sendall(ONE)
 
-    thread = threading.Thread(target=late_rest)
-    thread.start()
-    assert connect(f"http://127.0.0.1:{port}", 5.0).embed_texts(["a bird"]).shape == (1, 2)
-    thread.join()
-    port, done = free_port(), threading.Event()
-
     def late_grpc() -> None:
         time.sleep(0.2)
-        with grpc_answering(lambda *_: embedding(), address=f"127.0.0.1:{port}"):
+        with grpc_answering(lambda *_: embedding(), address=f"127.0.0.1:{by_grpc}"):
             done.wait(10)
 
-    thread = threading.Thread(target=late_grpc)
-    thread.start()
-    assert connect(f"127.0.0.1:{port}", 5.0).embed_texts(["a bird"]).shape == (1, 2)
+    def call(address: str) -> np.ndarray:
+        return connect(address, 5.0).embed_texts(["a bird"])
+
+    threads = [threading.Thread(target=target) for target in (late_rest, late_grpc)]
+    for thread in threads:
+        thread.start()
+    for answer in at_once(call, (f"http://127.0.0.1:{rest}", f"127.0.0.1:{by_grpc}")):
+        assert answer.shape == (1, 2)
     done.set()
-    thread.join()
+    for thread in threads:
+        thread.join()
 
 
 @pytest.mark.parametrize(("failures", "tries"), [(3, 4), (4, 4)])
 def test_a_busy_server_is_asked_four_times(failures, tries):
-    asked = []
+    asked = {"rest": 0, "grpc": 0}
 
     def rest(request):
-        asked.append(request)
-        return response({"error": "busy"}, "503 No") if len(asked) <= failures else ONE
+        asked["rest"] += 1
+        return response({"error": "busy"}, "503 No") if asked["rest"] <= failures else ONE
 
     def by_grpc(request, context):
-        import grpc
-
-        asked.append(request)
-        if len(asked) <= failures:
+        asked["grpc"] += 1
+        if asked["grpc"] <= failures:
             context.abort(grpc.StatusCode.UNAVAILABLE, "busy")
         return embedding()
 
+    def call(address: str) -> None:
+        client = connect(address, 5.0)
+        if failures < tries:
+            assert client.embed_texts(["a bird"]).shape == (1, 2)
+        else:
+            with pytest.raises(ServingError, match="busy"):
+                client.embed_texts(["a bird"])
+
     with answering(rest) as first, grpc_answering(by_grpc) as second:
-        for address in (first, second):
-            asked.clear()
-            client = connect(address, 5.0)
-            if failures < tries:
-                assert client.embed_texts(["a bird"]).shape == (1, 2)
-            else:
-                with pytest.raises(ServingError, match="busy"):
-                    client.embed_texts(["a bird"])
-            assert len(asked) == tries
+        at_once(call, (first, second))
+    assert asked == {"rest": tries, "grpc": tries}
 
 
 def test_other_refusals_are_not_repeated():
