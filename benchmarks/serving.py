@@ -49,14 +49,14 @@ def in_cpp(
     fetches = {name: info.name for name, info in signature.outputs.items()}
     call = {"feeds": request, "fetches": fetches}
     body = {"path": str(path), "calls": [call], "repeats": repeats}
-    (folder / "request.json").write_text(json.dumps(body))
     command = [
         sys.executable,
         str(harness.ROOT / "tests" / "helpers" / "cpp_loader.py"),
         tf.sysconfig.get_lib(),
     ]
     done = subprocess.run(
-        [*command, str(folder / "request.json")],
+        command,
+        input=json.dumps(body),
         check=True,
         capture_output=True,
         text=True,

@@ -55,25 +55,40 @@ class FusedAdam(keras.optimizers.Adam):
         """`max_norm` 0 means no clipping."""
         super().__init__(learning_rate, **kwargs)
         self.max_norm = max_norm
+        self._of_step: dict[str, tf.Tensor] = {}
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+        self._of_step = {}
+        super().apply(grads, trainable_variables)
+        self._of_step = {}
 
     def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: tf.Tensor) -> None:
         gradient = tf.convert_to_tensor(gradient)
+        if not self._of_step:
+            self._of_step = self._scalars(learning_rate)
         if self.max_norm:
             gradient *= _clip_factor(gradient, self.max_norm)
         index = self._get_variable_index(variable)
-        step = tf.cast(self.iterations + 1, gradient.dtype)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=self._momentums[index].value.handle,
             v=self._velocities[index].value.handle,
-            beta1_power=tf.pow(tf.cast(self.beta_1, gradient.dtype), step),
-            beta2_power=tf.pow(tf.cast(self.beta_2, gradient.dtype), step),
-            lr=tf.cast(learning_rate, gradient.dtype),
-            beta1=self.beta_1,
-            beta2=self.beta_2,
-            epsilon=self.epsilon,
             grad=gradient,
+            **self._of_step,
         )
+
+    def _scalars(self, learning_rate: tf.Tensor) -> dict[str, tf.Tensor]:
+        """What the update of every variable takes; made once for all variables of a step."""
+        beta1, beta2 = tf.constant(self.beta_1), tf.constant(self.beta_2)
+        step = tf.cast(self.iterations + 1, tf.float32)
+        return {
+            "beta1_power": tf.pow(beta1, step),
+            "beta2_power": tf.pow(beta2, step),
+            "lr": tf.cast(learning_rate, tf.float32),
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": tf.constant(self.epsilon),
+        }
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "max_norm": self.max_norm}

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -35,17 +36,38 @@ def ask_cpp(path: Path, tmp_path: Path, calls: list[tuple[str, dict]]) -> list[d
                 feeds[tensor] = str(tmp_path / f"{number}_{key}.npy")
         fetches = {key: info.name for key, info in known[name].outputs.items()}
         requests.append({"feeds": feeds, "fetches": fetches})
-    (tmp_path / "request.json").write_text(json.dumps({"path": str(path), "calls": requests}))
-    done = subprocess.run(
-        [
-            sys.executable,
-            str(ROOT / "tests/helpers/cpp_loader.py"),
-            str(LIBRARY),
-            str(tmp_path / "request.json"),
-        ],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    return _loader().answers({"path": str(path), "calls": requests})
+
+
+class _Loader:
+    """A process with the loader. It ends with this one, because it reads to the end of its input."""
+
+    def __init__(self):
+        self._errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            [sys.executable, str(ROOT / "tests/helpers/cpp_loader.py"), str(LIBRARY)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        )
+
+    def answers(self, request: dict) -> list[dict]:
+        print(json.dumps(request), file=self.process.stdin, flush=True)
+        line = self.process.stdout.readline()
+        if not line:
+            self.process.wait()
+            self._errors.seek(0)
+            raise AssertionError(self._errors.read()[-2000:])
+        return json.loads(line)
+
+
+_started: list[_Loader] = []
+
+
+def _loader() -> _Loader:
+    """The loader of this process: to start it and to load a model takes seconds each time."""
+    if not _started or _started[0].process.poll() is not None:
+        _started[:] = [_Loader()]
+    return _started[0]

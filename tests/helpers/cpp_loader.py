@@ -2,10 +2,11 @@
 
 It is the loader that the model server uses, called through the C API of the library in the wheel.
 
-python cpp_loader.py LIBRARY_FOLDER REQUEST.json
+python cpp_loader.py LIBRARY_FOLDER < REQUESTS
 
-The request names the SavedModel and, for each call, the files (.npy) or lists (strings) to feed and
-the tensors to fetch; the answers are printed as JSON, numbers as nested lists.
+A request is a line of JSON. It names the SavedModel and, for each call, the files (.npy) or lists
+(strings) to feed and the tensors to fetch; its answers are printed as a line of JSON, numbers as
+nested lists. The last few models stay loaded, so that many requests cost one load.
 """
 
 import ctypes
@@ -19,6 +20,7 @@ import numpy as np
 TF_FLOAT, TF_INT32, TF_STRING, TF_INT64, TF_BOOL = 1, 3, 7, 9, 10
 NUMPY_OF = {TF_FLOAT: np.float32, TF_INT32: np.int32, TF_INT64: np.int64, TF_BOOL: np.bool_}
 STRING_BYTES = 24  # sizeof(TF_TString)
+MODELS_IN_MEMORY = 2
 Pointer = ctypes.c_void_p
 
 
@@ -54,6 +56,9 @@ class Library:
             "TF_LoadSessionFromSavedModel": Pointer,
             "TF_GraphOperationByName": Pointer,
             "TF_SessionRun": None,
+            "TF_CloseSession": None,
+            "TF_DeleteSession": None,
+            "TF_DeleteGraph": None,
             "TF_DeleteTensor": None,
             "TF_StringInit": None,
             "TF_StringCopy": None,
@@ -82,6 +87,11 @@ class Session:
             )
         )
         self._check()
+
+    def close(self) -> None:
+        self.library.TF_CloseSession(self.session, self.status)
+        self.library.TF_DeleteSession(self.session, self.status)
+        self.library.TF_DeleteGraph(self.graph)
 
     def _check(self) -> None:
         if self.library.TF_GetCode(self.status):
@@ -136,7 +146,10 @@ class Session:
     def run(self, feeds: dict, fetches: dict[str, str]) -> dict:
         """Feeds tensors by name and returns the fetched ones."""
         results = self._prepared(feeds, fetches)()
-        return {name: self._value(results[i]) for i, name in enumerate(fetches)}
+        found = {name: self._value(results[i]) for i, name in enumerate(fetches)}
+        for result in results:
+            self.library.TF_DeleteTensor(Pointer(result))
+        return found
 
     def timed(self, feeds: dict, fetches: dict[str, str], repeats: int) -> dict:
         """Seconds of each of many runs, and the peak memory of the process in megabytes."""
@@ -167,9 +180,7 @@ class Session:
         return call
 
 
-def main() -> None:
-    request = json.loads(Path(sys.argv[2]).read_text())
-    session = Session(Library(Path(sys.argv[1])), request["path"])
+def _answers(session: Session, request: dict) -> list[dict]:
     answers = []
     for call in request["calls"]:
         feeds = {
@@ -183,8 +194,21 @@ def main() -> None:
                 answers.append(session.run(feeds, call["fetches"]))
         except RuntimeError as error:
             answers.append({"error": str(error)})
-    assert not {"tensorflow", "keras"} & set(sys.modules)
-    print(json.dumps(answers))
+    return answers
+
+
+def main() -> None:
+    library, sessions = Library(Path(sys.argv[1])), {}
+    for line in sys.stdin:
+        request = json.loads(line)
+        model = Path(request["path"], "saved_model.pb")
+        key = str(model), model.stat().st_ino, model.stat().st_mtime_ns
+        session = sessions.pop(key, None) or Session(library, request["path"])
+        while len(sessions) >= MODELS_IN_MEMORY:
+            sessions.pop(next(iter(sessions))).close()
+        sessions[key] = session
+        print(json.dumps(_answers(session, request)), flush=True)
+        assert not {"tensorflow", "keras"} & set(sys.modules)
 
 
 if __name__ == "__main__":

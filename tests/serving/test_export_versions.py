@@ -118,10 +118,13 @@ def exported_again(tmp_path_factory, exported_run, finished_run, splits) -> tupl
     return exports, version, said.getvalue()
 
 
-def test_what_a_killed_export_left_is_put_aside_by_the_next(exported_again):
+def test_what_a_killed_export_left_is_put_aside_by_the_next(exported_again, exported_run):
     exports, version, said = exported_again
     assert version == 4
     assert all_versions(exports) == [{1, 4}] * 3
+    first = [path / "1" / "saved_model.pb" for path in map(exports.joinpath, MODELS)]
+    copied = [exported_run / path.relative_to(exports) for path in first]
+    assert [p.stat().st_mtime_ns for p in first] == [p.stat().st_mtime_ns for p in copied]
     # Out of a server's sight, but nothing is deleted.
     assert (exports / "image_embedder" / "2.incomplete" / "saved_model.pb").exists()
     assert (exports / "text_embedder" / "3.incomplete" / "saved_model.pb").exists()

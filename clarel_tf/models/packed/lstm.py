@@ -59,7 +59,7 @@ class PackedBiLSTM(keras.layers.Layer):
         run: Callable[..., tf.Tensor] = _outputs_with_gradient if training else _outputs
         # `unstack`, because the gradient of an index writes a tensor of zeros for the other.
         weights = [tf.unstack(w) for w in (self.kernel, self.recurrent_kernel, self.bias)]
-        directions = (x, turn_round(x, steps.reverse))
+        directions = (x, turn_round(x, steps.reverse, training))
         outputs = [
             run(inputs, *of_direction, steps.sizes)
             for inputs, *of_direction in zip(directions, *weights, strict=True)

@@ -1,7 +1,8 @@
 """Operations on the packed layout, with gradients that move little memory.
 
 The results equal those of TensorFlow's own operations. A gradient is written out if the automatic
-one needs more passes over the batch or a slower kernel.
+one needs more passes over the batch or a slower kernel. Only training uses these gradients:
+TensorFlow keeps every graph that has one for as long as the process runs.
 """
 
 from collections.abc import Callable
@@ -53,9 +54,13 @@ def _convolve_in_training(x: tf.Tensor, kernel: tf.Tensor) -> WithGradient:
     return tf.squeeze(y, axis=0), gradient
 
 
-@tf.custom_gradient
-def masked_relu(x: tf.Tensor, mask: tf.Tensor) -> WithGradient:
+def masked_relu(x: tf.Tensor, mask: tf.Tensor, training: bool) -> tf.Tensor:
     """max(x, 0) where the mask is 1, else 0: float32 [S, C] and [S, 1] -> [S, C]."""
+    return _masked_relu_in_training(x, mask) if training else tf.nn.relu(x) * mask
+
+
+@tf.custom_gradient
+def _masked_relu_in_training(x: tf.Tensor, mask: tf.Tensor) -> WithGradient:
     y = tf.nn.relu(x) * mask
 
     def gradient(of_y: tf.Tensor) -> Gradients:
@@ -65,8 +70,10 @@ def masked_relu(x: tf.Tensor, mask: tf.Tensor) -> WithGradient:
     return y, gradient
 
 
-def max_pool(x: tf.Tensor, pooling: Pooling) -> tf.Tensor:
+def max_pool(x: tf.Tensor, pooling: Pooling, training: bool) -> tf.Tensor:
     """Max-pool of 2 into another layout: float32 [S, C], none below 0 -> [R, C]."""
+    if not training:
+        return tf.maximum(tf.gather(x, pooling.first), tf.gather(x, pooling.second))
 
     @tf.custom_gradient
     def pool(x: tf.Tensor) -> WithGradient:
@@ -82,8 +89,10 @@ def max_pool(x: tf.Tensor, pooling: Pooling) -> tf.Tensor:
     return pool(x)
 
 
-def turn_round(x: tf.Tensor, reverse: tf.Tensor) -> tf.Tensor:
+def turn_round(x: tf.Tensor, reverse: tf.Tensor, training: bool) -> tf.Tensor:
     """Reverses every caption: float32 [M, C] and int32 [M] -> [M, C]."""
+    if not training:
+        return tf.gather(x, reverse)
 
     @tf.custom_gradient
     def turn(x: tf.Tensor) -> WithGradient:

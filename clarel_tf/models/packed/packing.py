@@ -90,6 +90,20 @@ def pack_captions(token_ids: tf.Tensor) -> PackedCaptions:
     return PackedCaptions(packed, masks, (first_pool, second_pool), steps)
 
 
+class _Chosen:
+    """Elements of grids, [A, B], where a mask of that shape is true; row by row.
+
+    For several grids and one mask this is less work than `tf.boolean_mask`.
+    """
+
+    def __init__(self, mask: tf.Tensor):
+        self._places = tf.squeeze(tf.where(tf.reshape(mask, [-1])), axis=1)
+
+    def of(self, grid: tf.Tensor) -> tf.Tensor:
+        """[A, B] -> [elements that are chosen]."""
+        return tf.gather(tf.reshape(grid, [-1]), self._places)
+
+
 class _Level:
     """Concatenated captions with an empty slot after each, and one more at the very end.
 
@@ -102,11 +116,11 @@ class _Level:
         self.first = tf.cumsum(slots, exclusive=True)[:, tf.newaxis]
         self.total = tf.reduce_sum(slots)
         self.position = tf.range(limit + 1)
-        self._is_there = self.position < slots[:, tf.newaxis]  # [N, limit + 1]
+        self._occupied = _Chosen(self.position < slots[:, tf.newaxis])  # of [N, limit + 1]
 
     def pack(self, grid: tf.Tensor, at_end: tf.Tensor | int = 0) -> tf.Tensor:
         """int32 [N, limit + 1] -> [total + 1]."""
-        return tf.concat([tf.boolean_mask(grid, self._is_there), [at_end]], axis=0)
+        return tf.concat([self._occupied.of(grid), [at_end]], axis=0)
 
     def slots_at(self, position: tf.Tensor) -> tf.Tensor:
         """The slot at `position`, [P], of each caption: [N, P]; its empty slot beyond the end."""
@@ -122,12 +136,13 @@ def _recurrent_layout(
     sorted_lengths = tf.gather(lengths, order)
     step = tf.range(limit)[:, tf.newaxis]
     is_running = step < sorted_lengths  # [limit, N]
+    running = _Chosen(is_running)
     sizes = tf.math.count_nonzero(is_running, axis=1, dtype=tf.int32)
     first_row = tf.cumsum(sizes, exclusive=True)  # of each step
     total = tf.reduce_sum(sizes)
 
     def by_step(of_step: tf.Tensor) -> tf.Tensor:  # [N, limit] in the original order -> [M]
-        return tf.boolean_mask(tf.transpose(tf.gather(of_step, order)), is_running)
+        return running.of(tf.transpose(tf.gather(of_step, order)))
 
     steps = tf.range(limit)
     row = tf.gather(first_row, tf.minimum(level.position // 2, limit - 1)) + unsort[:, tf.newaxis]
@@ -139,8 +154,8 @@ def _recurrent_layout(
     )
     from_end = tf.maximum(sorted_lengths - 1 - step, 0)
     captions = tf.range(tf.size(order))
-    reverse = tf.boolean_mask(tf.gather(first_row, from_end) + captions, is_running)
-    rank = tf.boolean_mask(tf.broadcast_to(captions, tf.shape(is_running)), is_running)
+    reverse = running.of(tf.gather(first_row, from_end) + captions)
+    rank = running.of(tf.broadcast_to(captions, tf.shape(is_running)))
     return pooling, RecurrentSteps(sizes, reverse, rank, sorted_lengths, unsort)
 
 
