@@ -40,10 +40,10 @@ def ask_cpp(path: Path, tmp_path: Path, calls: list[tuple[str, dict]]) -> list[d
 
 
 class _Loader:
-    """A process with the loader. It ends with this one, because it reads to the end of its input."""
+    """A process with the loader; it reads requests until this process ends."""
 
     def __init__(self):
-        self._errors = tempfile.TemporaryFile("w+")
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115, open as long as the process
         self.process = subprocess.Popen(
             [sys.executable, str(ROOT / "tests/helpers/cpp_loader.py"), str(LIBRARY)],
             stdin=subprocess.PIPE,
