@@ -79,7 +79,7 @@ def pytest_collection_finish():
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000)
+    gc.set_threshold(200_000)
 
 
 _COLOURS = ("red", "blue", "green", "white", "black", "brown", "grey", "pink")

@@ -75,11 +75,11 @@ def python_of_the_readme() -> str:
 def test_the_readme_asks_for_the_run_of_an_example_which_it_finds_finished(
     folder, demo_data_dir, monkeypatch, capfd
 ):
-    """With a few steps instead of 300; the slow test below has them all."""
+    """With a few steps of a narrow model; the slow test below has all of it."""
     monkeypatch.chdir(folder)
     texts = [clarel_tf.run_experiment.__doc__, python_of_the_readme()]
     assert [text.count(STEPS) for text in texts] == [1, 1] and LEARNED in texts[0]
-    few = '"steps": 5, "warmup_steps": 1'
+    few = '"steps": 5, "warmup_steps": 1, "filters": [8, 8], "lstm_units": 8, "embedding_size": 16'
     example, code = (text.replace(STEPS, few).replace(LEARNED, "True") for text in texts)
     shutil.rmtree(folder / "runs" / "short", ignore_errors=True)
     assert_example_is_right("run_experiment", example)

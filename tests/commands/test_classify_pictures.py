@@ -165,6 +165,7 @@ def own_run(tmp_path_factory, finished_run):
     return run, folder / "own.keras"
 
 
+@pytest.mark.slow
 def test_a_run_and_its_export_take_pictures_with_its_own_network(own_run, photos, tmp_path):
     run, own = own_run
     flags = [f"--run_dir={run}", f"--backbone={own}"]

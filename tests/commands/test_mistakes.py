@@ -38,7 +38,7 @@ def test_a_mistake_is_one_line_that_names_the_flag(place, program, flags, messag
     assert message in done.stderr
 
 
-@pytest.mark.parametrize("program", ["train", "inspect"])
+@pytest.mark.parametrize("program", [pytest.param("train", marks=pytest.mark.slow), "inspect"])
 def test_a_wrong_vector_file_is_named_with_its_flag(place, demo_data_dir, program):
     for name in ("none.txt", "a.txt", "."):
         flags = ["--config=small", f"--data_dir={demo_data_dir}", f"--word_vectors={name}"]

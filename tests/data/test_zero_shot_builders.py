@@ -66,7 +66,8 @@ def test_archives_and_folders(tmp_path, name, form):
     assert before == sorted((p, p.stat().st_mtime_ns) for p in (tmp_path / "data").rglob("*"))
 
 
-@pytest.mark.parametrize("name", ["cub", pytest.param("flowers", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cub", "flowers"])
 def test_the_tfds_command_builds_the_default_config(tmp_path, name):
     manual_dir = RawFiles(NAMES[name]).write_archives(tmp_path / "raw")
     command = [str(Path(sys.executable).with_name("tfds")), "build", str(ROOT / "datasets" / name)]

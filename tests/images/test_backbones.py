@@ -94,7 +94,7 @@ def test_damaged_weights_are_refused(tmp_path):
         efficientnet_lite2.build_network(260, tmp_path / "w.pth")
 
 
-@pytest.mark.parametrize("with_classifier", [False, True])
+@pytest.mark.parametrize("with_classifier", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_model_of_keras_applications_with_weights_of_a_file(tmp_path, with_classifier):
     """Its own preprocessing, and the weights whether or not the classifier is in the file."""
     keras.utils.set_random_seed(with_classifier)

@@ -24,7 +24,10 @@ def own_network() -> keras.Model:
     return keras.Model(pixels, keras.layers.Conv2D(300, 5, activation="relu")(x))
 
 
-@pytest.mark.parametrize(("kind", "mirrored"), [("keras", False), ("saved_model", True)])
+@pytest.mark.parametrize(
+    ("kind", "mirrored"),
+    [pytest.param("keras", False, marks=pytest.mark.slow), ("saved_model", True)],
+)
 def test_an_own_network_in_the_graph(tmp_path, kind, mirrored):
     network, path = own_network(), tmp_path / ("own.keras" if kind == "keras" else "own")
     if kind == "keras":

@@ -32,7 +32,7 @@ def features_of(*contents: bytes) -> np.ndarray:
 
 
 @pytest.mark.filterwarnings("ignore:the model knows")
-@pytest.mark.parametrize("kind", ["local", "rest", "grpc"])
+@pytest.mark.parametrize("kind", [pytest.param("local", marks=pytest.mark.slow), "rest", "grpc"])
 def test_pictures_get_the_answers_of_their_features(clients, kind):
     """In parts too, and with every option."""
     client, features = clients[kind], features_of(*PLAIN)

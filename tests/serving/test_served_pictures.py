@@ -46,10 +46,7 @@ def extracted(tmp_path_factory):
     return np.concatenate([features for _, features, _ in batches])
 
 
-SOME = [
-    ("image_embedder", ["embed_with_id"]),
-    ("prototype_classifier", ["classify_with_options"]),
-]
+SOME = [("image_embedder", ["embed_with_id"])]
 # An export without a gallery has no retrieval.
 ALL = [(model, [*(names.keys() - {"retrieve_captions"})]) for model, names in OF_PICTURES.items()]
 
