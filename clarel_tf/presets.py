@@ -76,6 +76,13 @@ def scaled_to(config: Config, images: int) -> Config:
     return config.override({"steps": min(max(steps, _LEAST_STEPS), _MOST_STEPS)})
 
 
+def batch_for(config: Config, images: int) -> Config:
+    """The config with a batch that few training images can fill: at most a power of two of them."""
+    if config.training.batch_size <= images or not images:
+        return config
+    return config.override({"batch_size": 1 << (images.bit_length() - 1)})
+
+
 def preset(name: str) -> Config:
     """The config of a named preset.
 

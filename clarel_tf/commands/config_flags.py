@@ -10,7 +10,7 @@ from clarel_tf.commands.cli import about_flag
 from clarel_tf.commands.flag_help import flag_name
 from clarel_tf.config import Config, settings
 from clarel_tf.errors import ClarelError
-from clarel_tf.presets import DEFAULT_PRESETS, default_preset, preset, scaled_to
+from clarel_tf.presets import DEFAULT_PRESETS, batch_for, default_preset, preset, scaled_to
 from clarel_tf.storage.files import read_json
 
 
@@ -36,7 +36,7 @@ def define_setting_flags() -> None:
         "preset",
         None,
         "paper, fast or tiny (default: paper for cub and flowers, tiny for demo, and fast for your "
-        "own data, with steps by the number of its images)",
+        "own data, with batch and steps by the number of its images)",
     )
     flags.DEFINE_string("config_file", None, "start from this config.json instead of a preset")
 
@@ -66,14 +66,20 @@ def config_from_flags() -> Config:
 
 
 def fitted_to_data(config: Config, images: int) -> Config:
-    """The config, with its steps scaled to the number of training images if the user chose none.
+    """The config, with batch and steps by the number of training images if the user chose none.
 
-    Own data without --preset, --config_file and --steps gets steps by its size.
+    That holds for own data without --preset and --config_file.
     """
-    is_told = any(flags.FLAGS[name].value for name in ("preset", "config_file", "steps"))
-    if is_told or config.dataset in DEFAULT_PRESETS:
+    told = {name for name in ("preset", "config_file", "batch_size", "steps") if _is_given(name)}
+    if told & {"preset", "config_file"} or config.dataset in DEFAULT_PRESETS:
         return config
-    return scaled_to(config, images)
+    if "batch_size" not in told:
+        config = batch_for(config, images)
+    return config if "steps" in told else scaled_to(config, images)
+
+
+def _is_given(name: str) -> bool:
+    return flags.FLAGS[name].value is not None
 
 
 def _integers(name: str, items: list[str]) -> tuple[int, ...]:

@@ -14,7 +14,12 @@ from clarel_tf.presets import DEFAULT_PRESETS, default_preset
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("run_dir", None, "folder of the run (default: runs/<dataset>)")
+    flags.DEFINE_string(
+        "run_dir",
+        None,
+        "folder of the run (default: runs/<dataset>; runs/<dataset>-<config> for own data that has "
+        "a --config)",
+    )
     flags.DEFINE_integer(
         "repeats", 1, "number of seeds to train with, each in its own folder", lower_bound=1
     )
@@ -77,7 +82,7 @@ def main() -> None:
         distribution.finish()
         print(f"Worker {distribution.worker} is done; worker 0 has the results.")
         return
-    run_dir = flags.FLAGS.run_dir or f"runs/{config.dataset}"
+    run_dir = flags.FLAGS.run_dir or _default_run_dir(config)
     names = class_names(builder)
     _announce(config)
     how = {"restart": flags.FLAGS.restart, "distribution": distribution}
@@ -97,6 +102,12 @@ def main() -> None:
     print(f"\nRun folder: {run_dir}")
 
 
+def _default_run_dir(config: Config) -> str:
+    """A folder by the name of the dataset; own data can have several, by their configs."""
+    is_own = config.dataset not in DEFAULT_PRESETS and config.dataset_config
+    return f"runs/{config.dataset}" + (f"-{config.dataset_config}" if is_own else "")
+
+
 def _announce(config: Config) -> None:
     """Prints how many steps a run takes if the user has not chosen them, and how to change that."""
     steps = f"{config.training.steps:,}"
@@ -110,9 +121,10 @@ def _announce(config: Config) -> None:
         )
     elif config.dataset not in DEFAULT_PRESETS:
         print(
-            f"Own data is trained with the preset fast and {steps} steps on train, and as many "
-            "passes on trainval. The expected time follows after the first steps; --steps, "
-            "--preset and --config_file change this."
+            f"Own data is trained with the preset fast: {steps} steps of "
+            f"{config.training.batch_size} images on train, and as many passes on trainval. If "
+            "that takes long, the expected time follows after the first steps; --steps, "
+            "--batch_size, --preset and --config_file change this."
         )
 
 

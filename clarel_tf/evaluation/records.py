@@ -107,6 +107,15 @@ class ModelOrigin:
     seeds: list[int] | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class SizeOfTest:
+    """How many images and classes a test has."""
+
+    images: int
+    seen_classes: int
+    unseen_classes: int
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Results(ModelOrigin, Selected, Scores):
     """`results.json`: the one test of a run.
@@ -115,6 +124,7 @@ class Results(ModelOrigin, Selected, Scores):
       alpha_on_validation: alpha before it was carried over to the final model.
       validation, alpha_curve: as in `Selection`.
       calibration, strangers: of the test images; older runs lack them.
+      test_size: older runs lack it.
 
     Example:
 
@@ -133,6 +143,7 @@ class Results(ModelOrigin, Selected, Scores):
     gzsl_captions_alone: GzslScores | None = None
     calibration: CalibrationErrors | None = None
     strangers: StrangerMeasures | None = None
+    test_size: SizeOfTest | None = None
     validation: ValidationScores
     alpha_curve: list[AlphaPoint]
 

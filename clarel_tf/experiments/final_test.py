@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from clarel_tf.config import Config
 from clarel_tf.data.split import Split
 from clarel_tf.evaluation.all_measures import evaluate_fully
-from clarel_tf.evaluation.records import ModelOrigin, Results, Selection, WordVectorUse
+from clarel_tf.evaluation.records import ModelOrigin, Results, Selection, SizeOfTest, WordVectorUse
 from clarel_tf.experiments.kept_vectors import kept_vectors
 from clarel_tf.experiments.phases import Phase
 from clarel_tf.experiments.run_folder import RunFolder
@@ -93,6 +95,7 @@ def measure_once(
         gzsl_captions_alone=by_captions.gzsl,
         calibration=measures.calibration,
         strangers=measures.strangers,
+        test_size=_test_size(splits),
         validation=selection.validation,
         alpha_curve=selection.alpha_curve,
     )
@@ -100,3 +103,9 @@ def measure_once(
     # Last of all: a run with results is finished.
     checksums.write_json(folder.results_path, dataclasses.asdict(results))
     return results
+
+
+def _test_size(splits: dict[str, Split]) -> SizeOfTest:
+    seen, unseen = splits["test_seen"], splits["test_unseen"]
+    classes = [len(np.unique(split.labels)) for split in (seen, unseen)]
+    return SizeOfTest(len(seen) + len(unseen), *classes)

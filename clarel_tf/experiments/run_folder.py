@@ -180,9 +180,13 @@ def _refuse_changes(config_path: Path, config: Config) -> None:
         if name == "word_vectors" and before and now:
             continue  # a file may move; what counts is its fingerprint
         raise ClarelError(
-            f"{config_path} was made with {name}={before}, now it is {now}; "
+            f"{config_path} was made with {name}={_shown(before)}, now it is {_shown(now)}; "
             "name a new --run_dir, or --restart to move the old run aside"
         )
+
+
+def _shown(value: Any) -> str:
+    return "(none)" if value == "" else f"{value}"
 
 
 def _changes(old: Config, new: Config) -> list[tuple[str, Any, Any]]:

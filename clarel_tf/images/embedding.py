@@ -1,6 +1,7 @@
 """Embeds the pictures of a source into parts, from where an earlier process stopped."""
 
 import itertools
+import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -15,7 +16,8 @@ from clarel_tf.images.picture_sources import Picture, PictureSource, Stamp
 from clarel_tf.images.progress import Progress, Tell
 from clarel_tf.images.thumbnails import small_jpeg
 
-_PART = 512  # pictures whose features are kept in memory
+# A part is written after so many pictures or seconds, whatever is first: a kill costs no more.
+_PART, _PART_SECONDS = 512, 15.0
 _NAMED = 5  # broken pictures in a message
 
 
@@ -60,16 +62,17 @@ def embed(
     waiting: list[Embedded] = []
     problems: list[str] = []
     good: set[str] = set()
-    progress = Progress(len(todo), tell)
+    progress, written = Progress(len(todo), tell), time.monotonic()
     for batch in embedded_batches(source.pictures(todo), Extractor(backbone), with_jpegs):
         waiting.append(batch)
         good.update(batch.names)
         problems += batch.problems
         for message in batch.problems:
             tell(f"broken: {message}")
-        if sum(len(one.names) for one in waiting) >= _PART:
+        count, seconds = sum(len(one.names) for one in waiting), time.monotonic() - written
+        if count >= _PART or (count and seconds >= _PART_SECONDS):
             _write(waiting, stamps, parts)
-            waiting = []
+            waiting, written = [], time.monotonic()
         progress.add(len(batch.names) + len(batch.problems))
     if any(one.names for one in waiting):
         _write(waiting, stamps, parts)

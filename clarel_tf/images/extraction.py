@@ -5,7 +5,8 @@ from pathlib import Path
 
 from clarel_tf.errors import ClarelError
 from clarel_tf.images.backbones import Backbone
-from clarel_tf.images.embedding import embed, refuse_broken
+from clarel_tf.images.embedding import embed, embedded_batches, refuse_broken
+from clarel_tf.images.extractor import Extractor
 from clarel_tf.images.feature_files import read_features, write_features
 from clarel_tf.images.feature_parts import WHAT, FeatureParts, make_folder
 from clarel_tf.images.picture_files import list_pictures
@@ -41,9 +42,10 @@ def extract_folder(
         raise ClarelError(f"output {output} must end in .npz")
     names = list_pictures(images)
     if output.exists():
-        _check_finished(output, names, backbone)
-        tell(f"{output} has the features of all {len(names):,} pictures already")
-        return names
+        kept = _check_finished(output, images, names, backbone, skip_broken)
+        which = "all" if len(kept) == len(names) else f"{len(kept):,} of"
+        tell(f"{output} has the features of {which} {len(names):,} pictures already")
+        return kept
     with files.writing_in(output.parent, "the folder of the output"):
         output.parent.mkdir(parents=True, exist_ok=True)
         folder = make_folder(output)
@@ -57,12 +59,28 @@ def extract_folder(
     return kept
 
 
-def _check_finished(output: Path, names: list[str], backbone: Backbone) -> None:
-    """Raises ClarelError unless a file has the features of these pictures by this backbone."""
-    its_names, _, record = read_features(output)
+def _check_finished(
+    output: Path, images: Path, names: list[str], backbone: Backbone, skip_broken: bool
+) -> list[str]:
+    """Names of the pictures in a finished file; raises ClarelError if it is not what is wanted."""
+    kept, _, record = read_features(output)
     record.check_same(backbone.record, output, "this command")
-    if its_names != names:
+    left_out = [name for name in names if name not in set(kept)]
+    fits = len(kept) + len(left_out) == len(names) and (skip_broken or not left_out)
+    if fits and left_out:  # broken ones, unless they were added or corrected since
+        pictures = FolderPictures(images, names).pictures(left_out)
+        batches = embedded_batches(pictures, Extractor(backbone), with_jpegs=False)
+        fits = not any(batch.names for batch in batches)
+    if not fits:
         raise ClarelError(
-            f"{output} exists, with the features of {len(its_names)} pictures, which are not the "
+            f"{output} exists, with the features of {len(kept)} pictures, which are not the "
             f"{len(names)} of the folder; name another file, or delete it"
         )
+    written = output.stat().st_mtime_ns
+    changed = [name for name in kept if (images / name).stat().st_mtime_ns > written]
+    if changed:
+        raise ClarelError(
+            f"{output} is older than {len(changed)} of its pictures, such as {changed[0]}; name "
+            "another file, or delete it"
+        )
+    return kept

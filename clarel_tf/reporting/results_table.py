@@ -7,6 +7,7 @@ from clarel_tf.evaluation.measures import Measures
 from clarel_tf.evaluation.records import AlphaPoint, Results, Scores, Selection, ValidationScores
 from clarel_tf.evaluation.trust_records import StrangerMeasures
 from clarel_tf.reporting.alpha_certainty import alpha_certainty
+from clarel_tf.reporting.cautions import cautions
 
 
 def results_table(results: Results) -> str:
@@ -16,7 +17,7 @@ def results_table(results: Results) -> str:
         f"Test splits of {dataset}, {results.protocol} protocol, {whose(results)}, "
         f"{results.steps} steps; per-class top-1 in percent"
     )
-    return _scores_table(title, results, results, "test")
+    return "\n\n".join([_scores_table(title, results, results, "test"), *cautions(results)])
 
 
 def whose(results: Results) -> str:

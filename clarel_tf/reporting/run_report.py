@@ -7,6 +7,7 @@ from clarel_tf.config import Config
 from clarel_tf.data.split import Split
 from clarel_tf.evaluation.measures import Measures
 from clarel_tf.evaluation.records import Results
+from clarel_tf.reporting.cautions import cautions
 from clarel_tf.reporting.class_cards import class_cards
 from clarel_tf.reporting.example_cards import answer_cards, caption_cards, confusion_card
 from clarel_tf.reporting.html_page import navigation, page, section, soft
@@ -56,7 +57,7 @@ def report_page(
         "Settings": [origin_card(results), settings_card(config)],
     }
     titles = [title for title, cards in sections.items() if cards]
-    parts = [headline(results), navigation(titles)]
+    parts = [headline(results), *map(soft, cautions(results)), navigation(titles)]
     parts += [section(title, cards) for title, cards in sections.items()]
     if shown.left_out:
         parts.append(soft(f"{shown.left_out} pictures are left out to keep the page small."))

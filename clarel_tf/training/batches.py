@@ -58,7 +58,7 @@ def training_batches(
     if batch_size > len(split):
         raise ClarelError(
             f"batch_size is {batch_size}, but split {split.name!r} has only {len(split)} "
-            f"instances; set batch_size to at most {len(split)}"
+            f"instances; set --batch_size to at most {len(split)}"
         )
     split = split.with_borrowed_captions()
     without = [i for i, of_instance in enumerate(split.captions) if not of_instance]

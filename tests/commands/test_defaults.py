@@ -31,10 +31,21 @@ def test_public_data_has_a_preset_as_it_is(dataset, name):
 @pytest.mark.parametrize(
     # 240 passes in batches of 128: 1.875 steps for each image.
     ("images", "steps"),
-    [(1000, 1875), (10, 1000), (3753, 7037), (10**6, 30_000)],
+    [(1000, 1875), (128, 1000), (3753, 7037), (10**6, 30_000)],
 )
 def test_own_data_is_trained_with_fast_and_steps_by_its_size(images, steps):
     expected = preset("fast").override({"dataset": "pairs", "steps": steps})
+    assert config_of("--dataset=pairs", images=images) == expected
+
+
+@pytest.mark.parametrize(
+    # 240 passes: with 100 images 24,000 in batches of 64 are 375, below the least steps.
+    ("images", "batch", "steps"),
+    [(127, 64, 1000), (78, 64, 1000), (64, 64, 1000), (9, 8, 1000), (1, 1, 1000)],
+)
+def test_few_images_get_a_batch_that_they_can_fill(images, batch, steps):
+    values = {"dataset": "pairs", "steps": steps, "batch_size": batch}
+    expected = preset("fast").override(values)
     assert config_of("--dataset=pairs", images=images) == expected
 
 
@@ -43,6 +54,8 @@ def test_what_is_said_counts(tmp_path):
     assert config_of("--dataset=pairs", "--preset=fast").training.steps == 7000
     assert config_of("--dataset=pairs", "--preset=paper").training == Config().training
     assert config_of("--dataset=pairs", "--batch_size=64").training.steps == 3750
+    assert config_of("--dataset=pairs", "--batch_size=64", images=9).training.batch_size == 64
+    assert config_of("--dataset=pairs", "--preset=fast", images=9).training.batch_size == 128
     path = tmp_path / "config.json"
     path.write_text('{"training": {"steps": 12}}')
     assert config_of("--dataset=pairs", f"--config_file={path}").training.steps == 12

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from clarel_tf.data.pairs.features import read_features as read_pairs_features
 from clarel_tf.errors import ClarelError
-from clarel_tf.images import extraction
+from clarel_tf.images import embedding, extraction
 from clarel_tf.images.decoding import decode_pictures
 from clarel_tf.images.extraction import extract_folder
 from clarel_tf.images.extractor import Extractor
@@ -139,10 +139,37 @@ def test_broken_pictures_are_left_out_or_corrected(tmp_path, folder, backbone):
     assert len(read_features(tmp_path / "f.npz")[0]) == 17
     with pytest.raises(ClarelError, match=r"f\.npz exists, with the features of 17 pictures"):
         extract(folder, tmp_path / "f.npz", backbone)
+    # The same command again has nothing to do, until one of them is corrected.
+    assert "17 of 19" in extract(folder, tmp_path / "f.npz", backbone, skip_broken=True)[-1]
+    pictures.fill(folder, {"x/text.jpg": KINDS["png.png"]})
+    with pytest.raises(ClarelError, match=r"f\.npz exists, with the features of 17 pictures"):
+        extract(folder, tmp_path / "f.npz", backbone, skip_broken=True)
+    pictures.fill(folder, {"x/text.jpg": b"text"})
     for name in folder.glob("birds/*"):
         name.unlink()
     with pytest.raises(ClarelError, match="no picture can be read"):
         extract(folder, tmp_path / "g.npz", backbone, skip_broken=True)
+
+
+def test_a_finished_file_is_not_taken_for_pictures_that_have_changed(tmp_path, folder, backbone):
+    extract(folder, tmp_path / "f.npz", backbone)
+    before = (tmp_path / "f.npz").read_bytes()
+    changed = folder / "birds" / "jpeg.jpeg"
+    changed.write_bytes(KINDS["png.png"])
+    now = (tmp_path / "f.npz").stat().st_mtime_ns + 10**9
+    os.utime(changed, ns=(now, now))
+    with pytest.raises(ClarelError, match=r"f\.npz is older than 1 of its .* birds/jpeg\.jpeg"):
+        extract(folder, tmp_path / "f.npz", backbone)
+    assert (tmp_path / "f.npz").read_bytes() == before
+
+
+def test_a_slow_extraction_writes_parts_by_time(tmp_path, folder, backbone, monkeypatch):
+    monkeypatch.setattr(embedding, "_PART_SECONDS", 0.0)
+    pictures.fill(folder, {"x/broken.jpg": b""})  # so that the parts stay
+    with pytest.raises(ClarelError, match="1 of 18 pictures"):
+        extract(folder, tmp_path / "f.npz", backbone)
+    # 18 pictures in batches of 8.
+    assert len(list((tmp_path / "f.npz.parts").glob("part_*.npz"))) == 3
 
 
 def test_damage_inside_of_a_picture_and_special_files(tmp_path, backbone):
