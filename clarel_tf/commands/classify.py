@@ -20,6 +20,7 @@ from clarel_tf.errors import ClarelError, printable
 from clarel_tf.experiments.run_folder import RunFolder
 
 if TYPE_CHECKING:  # modules that import TensorFlow
+    from clarel_tf.images.backbone_record import BackboneRecord
     from clarel_tf.serving.answers import Answer
     from clarel_tf.serving.client import ServingClient
 
@@ -41,7 +42,10 @@ def main(paths: list[str]) -> None:
     cli.start_tensorflow()
     client = _client_of_run(folder, with_pictures=bool(paths)) if folder else _client()
     if images is not None:
-        print_rows(_rows(_of_features(client, *images, options)), flags.FLAGS.format)
+        image_ids, features, made_by = images
+        _check_backbone(made_by, folder)
+        answers = _of_features(client, image_ids, features, options)
+        print_rows(_rows(answers), flags.FLAGS.format)
         return
     problems: dict[str, str] = {}
     print_rows(_rows(_of_pictures(client, paths, options, problems)), flags.FLAGS.format)
@@ -93,17 +97,35 @@ def _client_of_run(folder: RunFolder, with_pictures: bool) -> "ServingClient":
     return ServingClient(EndpointsTransport(endpoints))
 
 
-def _images() -> tuple[list[str], Any]:
-    """Ids and features of the images to classify."""
+def _images() -> tuple[list[str], Any, "BackboneRecord | None"]:
+    """Ids and features of the images to classify, and what made the features, if that is known."""
     if flags.FLAGS.features:
+        from clarel_tf.images.feature_files import find_record
         from clarel_tf.serving.local import read_image_features
 
         with cli.about_flag("features"):
-            return read_image_features(flags.FLAGS.features)
+            found = read_image_features(flags.FLAGS.features)
+            return *found, find_record(Path(flags.FLAGS.features))
     _, splits = cli.load_dataset(flags.FLAGS.dataset, flags.FLAGS.config)
     from clarel_tf.serving.local import find_images
 
-    return find_images(splits, flags.FLAGS.image_ids)
+    return *find_images(splits, flags.FLAGS.image_ids), next(iter(splits.values())).backbone
+
+
+def _check_backbone(made_by: "BackboneRecord | None", folder: RunFolder | None) -> None:
+    """Refuses features of another backbone than those of the run, where both are known."""
+    from clarel_tf.serving.origin import origin_of
+    from clarel_tf.serving.versions import newest_version
+
+    wanted = folder.data.backbone if folder else None
+    if flags.FLAGS.export_dir:
+        export = Path(flags.FLAGS.export_dir)
+        origin = origin_of(export, newest_version(export, "prototype_classifier"))
+        wanted = origin.backbone if origin else None
+    if made_by and wanted:
+        given = flags.FLAGS.features or f"the dataset {flags.FLAGS.dataset}"
+        where = flags.FLAGS.export_dir or flags.FLAGS.run_dir
+        made_by.check_same(wanted, given, where)
 
 
 def _of_features(

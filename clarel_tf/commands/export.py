@@ -97,6 +97,7 @@ def main() -> None:
             run_dir=os.fspath(folder.path),
             dataset="/".join(filter(None, [config.dataset, config.dataset_config])),
             model=file_fingerprint(path),
+            backbone=folder.data.backbone,
         ),
         backbone=backbone,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from clarel_tf.errors import ClarelError
+from clarel_tf.images.backbone_record import BackboneRecord
 from clarel_tf.storage import files
 from clarel_tf.storage.records import from_json
 
@@ -23,6 +24,7 @@ class Origin:
       model: fingerprint of the model file.
       classes: number of stored classes.
       class_names: hash of their names.
+      backbone: the network that made the image features; None if the run does not know.
     """
 
     run_dir: str
@@ -30,6 +32,7 @@ class Origin:
     model: str
     classes: int = 0
     class_names: str = ""
+    backbone: BackboneRecord | None = None
 
     def with_classes(self, names: Iterable[str]) -> "Origin":
         """The same with the stored classes."""

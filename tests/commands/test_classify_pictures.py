@@ -1,6 +1,7 @@
 """`classify_main.py` with pictures: files, folders, every option; bad files get one clear line."""
 
 import csv
+import dataclasses
 import io
 import json
 import shutil
@@ -8,10 +9,13 @@ import shutil
 import numpy as np
 import pytest
 
+from clarel_tf.images.feature_files import write_features
 from clarel_tf.images.loading import load_backbone
 from clarel_tf.serving.client import ServingClient
 from clarel_tf.serving.local import LocalTransport
+from clarel_tf.serving.origin import Origin
 from clarel_tf.storage import checksums
+from clarel_tf.storage.files import write_json
 from tests.helpers import pictures
 from tests.helpers.model_server import serve
 from tests.helpers.programs import call_program
@@ -218,3 +222,23 @@ def test_a_backbone_that_did_not_make_the_features_is_refused(
     assert "It takes image features, but no pictures: the run in" in done.stdout
     done = classify(picture, where)
     assert done.returncode == 1 and "takes image features, but no pictures" in done.stderr
+
+
+def test_features_of_another_backbone_are_refused(own_run, exported_run, splits, tmp_path):
+    run, own = own_run
+    exports = shutil.copytree(exported_run, tmp_path / "e")
+    record = load_backbone(str(own)).record
+    origin = Origin("runs/x", "demo", "one", backbone=record)
+    for place in (exports / "prototype_classifier" / "1").glob("assets.extra"):
+        write_json(place / "origin.json", dataclasses.asdict(origin))
+    features = splits["test_seen"].image_features[:2]
+    other = dataclasses.replace(record, input_size=33)
+    write_features(tmp_path / "same.npz", ["a", "b"], [features], record)
+    write_features(tmp_path / "other.npz", ["a", "b"], [features], other)
+    np.savez(tmp_path / "plain.npz", features=features)
+    for source in (f"--run_dir={run}", f"--export_dir={exports}"):
+        for name, code in (("same", 0), ("plain", 0), ("other", 1)):
+            done = classify(f"--features={tmp_path / name}.npz", source)
+            assert done.returncode == code, done.stderr
+        assert "come from different backbones: input_size 33 and 32" in done.stderr
+        assert done.stderr.count("\n") == 1
