@@ -28,11 +28,12 @@ def main() -> None:
     from clarel_tf.reporting.dataset_report import dataset_report
 
     print(f"Dataset {builder.info.full_name}, in {builder.data_path}\n")
-    # The splits are read: what is refused from here on is the vector file.
+    names = class_names(builder)
+    # Names and splits are read: what is refused from here on is the vector file.
     with cli.about_flag("word_vectors"):
         report = dataset_report(
             splits,
-            class_names(builder),
+            names,
             max_tokens=flags.FLAGS.max_tokens,
             word_vectors=flags.FLAGS.word_vectors,
             per_class=flags.FLAGS.per_class,

@@ -56,9 +56,12 @@ class PartCalls:
         try:
             part = part_of(inputs, start, stop)
             answer = without_empty(self._transport.predict(model, signature, part, deadline))
-        except TooLarge:
+        except TooLarge as error:
             if stop - start < 2:
-                raise
+                if "image_bytes" not in inputs:
+                    raise
+                size = len(part["image_bytes"][0]) / 1e6
+                raise BadPictures({start: f"has {size:.1f} MB, too many for the server"}) from error
             middle = (start + stop) // 2
             return [
                 *self._ask(model, signature, inputs, start, middle, has_rows, deadline),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from clarel_tf.errors import ClarelError
 from clarel_tf.images.extractor import Extractor
@@ -104,6 +105,19 @@ def test_kinds_that_tensorflow_does_not_decode_are_repacked(clients, tmp_path):
     np.testing.assert_allclose(found.answer["distance"], expected["distance"], atol=1e-4)
     with pytest.raises(ClarelError, match=r"image_bytes\[0\] is a BMP file with a palette"):
         clients["local"].classify([pictures.only_pillow()["palette bmp"]])
+
+
+def test_a_file_that_a_server_does_not_take_does_not_cost_the_others(clients, tmp_path):
+    """A gRPC server takes 4 MiB at once."""
+    noise = np.random.default_rng(0).integers(0, 256, (1200, 1300, 3), np.uint8)
+    big = pictures.encoded(Image.fromarray(noise), "PNG")
+    pictures.fill(tmp_path, {"a.jpg": KINDS["jpeg"], "big.png": big, "c.png": KINDS["png"]})
+    found = clients["grpc"].classify_files([tmp_path])
+    assert found.files == [str(tmp_path / name) for name in ("a.jpg", "c.png")]
+    name = str(tmp_path / "big.png")
+    problem = f"{name} has {len(big) / 1e6:.1f} MB, too many for the server"
+    assert found.problems == {name: problem}
+    assert len(clients["rest"].classify_files([tmp_path]).files) == 3
 
 
 @pytest.mark.parametrize("kind", ["local", "rest", "grpc"])
