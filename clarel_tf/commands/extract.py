@@ -7,6 +7,7 @@ from absl import flags
 
 from clarel_tf.commands import cli
 from clarel_tf.errors import ClarelError
+from clarel_tf.images.cores import keep_batches_apart
 
 
 def define_flags() -> None:
@@ -47,6 +48,7 @@ def main() -> None:
     for name in ("images", "output"):
         if not values[name].value:
             raise ClarelError(f"--{name} is missing (see --help)")
+    keep_batches_apart()
     cli.start_tensorflow()
     from clarel_tf.images.extraction import extract_folder
     from clarel_tf.images.loading import load_backbone
