@@ -3,8 +3,10 @@
 [CLAREL_DATA=<folder with cub/>] python benchmarks/extract_features.py [--images=FOLDER] [--count=N]
 
 Files to features, as `extract_main.py` makes them; the network alone on ready tensors, in the same
-batches and threads; and both in PyTorch, with Pillow for the pictures. They run in turn, so that
-the drift of a shared machine affects all equally; ratios are medians over the rounds.
+batches and threads; and both in PyTorch, with Pillow for the pictures. All have the size and the
+mirroring of `extract_main.py`. They run in turn, so that the drift of a shared machine affects all
+equally; ratios are medians over the rounds, of wall-clock times and of the times of all cores.
+Other jobs on the machine change the latter little.
 """
 
 import concurrent.futures
@@ -20,6 +22,7 @@ import harness
 import numpy as np
 import tensorflow as tf
 
+from clarel_tf.images.cores import keep_batches_apart
 from clarel_tf.images.extractor import BATCH, Extractor
 from clarel_tf.images.loading import load_backbone
 from clarel_tf.images.picture_files import list_pictures
@@ -30,7 +33,7 @@ OURS, BARE = "clarel_tf, files to features", "clarel_tf, network on ready tensor
 
 
 def with_cpu_time(work: Callable[[], None], seconds: list[float]) -> Callable[[], None]:
-    """`work`, which also notes the time of all cores; other jobs change it little."""
+    """`work`, which also notes the time of all cores."""
 
     def run() -> None:
         started = time.process_time()
@@ -66,14 +69,14 @@ def bare(extractor: Extractor, pixels: np.ndarray) -> Callable[[], None]:
 
 
 def in_pytorch(
-    paths: list[Path], pixels: np.ndarray, expected: np.ndarray
+    paths: list[Path], pixels: np.ndarray, expected: np.ndarray, mirrored: bool
 ) -> dict[str, Callable[[], None]]:
     import torch
     from PIL import Image
     from torch_lite2 import TorchLite2
 
     size = pixels.shape[1]
-    network = TorchLite2().to(memory_format=torch.channels_last)
+    network = TorchLite2(mirrored).to(memory_format=torch.channels_last)
 
     def features(batch: np.ndarray, threads: int = 1) -> np.ndarray:
         torch.set_num_threads(threads)  # of this thread
@@ -108,9 +111,10 @@ def main() -> None:
     parser.add_argument("--images", help="folder of photographs")
     parser.add_argument("--count", type=int, default=192, help="photographs (default 192)")
     parser.add_argument("--input_size", type=int, help="as for extract_main.py")
-    parser.add_argument("--mirrored", action="store_true", help="as for extract_main.py")
+    parser.add_argument("--nomirrored", action="store_true", help="as for extract_main.py")
     parser.add_argument("--without_torch", action="store_true", help="leave PyTorch out")
     arguments = parser.parse_args()
+    keep_batches_apart()
     with tempfile.TemporaryDirectory() as made:
         folder = Path(arguments.images or made)
         if not arguments.images and os.environ.get("CLAREL_DATA"):
@@ -122,7 +126,8 @@ def main() -> None:
         names = list_pictures(folder)
         names = names[:: max(1, len(names) // arguments.count)][: arguments.count]
         paths = [folder / name for name in names]
-        backbone = load_backbone(input_size=arguments.input_size, mirrored=arguments.mirrored)
+        mirrored = not arguments.nomirrored
+        backbone = load_backbone(input_size=arguments.input_size, mirrored=mirrored)
         extractor = Extractor(backbone)
         pixels = np.stack([extractor.pixels(path) for path in paths])
         work = {
@@ -130,25 +135,24 @@ def main() -> None:
             BARE: bare(extractor, pixels),
             "clarel_tf, reading and decoding": decoding(extractor, paths),
         }
-        if importlib.util.find_spec("torch") and not (
-            arguments.mirrored or arguments.without_torch
-        ):
+        if importlib.util.find_spec("torch") and not arguments.without_torch:
             expected = extractor.embed(tf.constant(pixels[:BATCH])).numpy()
-            work.update(in_pytorch(paths, pixels, expected))
+            work.update(in_pytorch(paths, pixels, expected, mirrored))
         for run in work.values():
             run()
         cpu: dict[str, list[float]] = {name: [] for name in work}
         work = {name: with_cpu_time(run, cpu[name]) for name, run in work.items()}
-        seconds = harness.alternate(work, arguments.repeats, "extraction")
+        seconds = harness.alternate(work, arguments.repeats, "extraction", pause=1.0)
     rows = {}
     for name, times in seconds.items():
         rows[name] = harness.summary(times)
         rows[name]["pictures_per_s"] = len(names) / statistics.median(times)
         rows[name]["cpu_ms_each"] = statistics.median(cpu[name]) / len(names) * 1000
         rows[name]["rate_of_bare"] = harness.median_ratio(seconds[BARE], times)
+        rows[name]["by_cpu_time"] = harness.median_ratio(cpu[BARE], cpu[name])
     title = (
-        f"{len(names)} photographs to features of {backbone.record.name} at {backbone.input_size} "
-        f"pixels, {CORES} cores, batches of {BATCH}"
+        f"{len(names)} photographs to features of {backbone.record}, {CORES} cores, "
+        f"batches of {BATCH}"
     )
     harness.report(title, rows, arguments.json)
 

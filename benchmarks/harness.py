@@ -30,17 +30,19 @@ def progress(message: str) -> None:
 
 
 def alternate(
-    work: dict[str, Callable[[], Any]], repeats: int, title: str = ""
+    work: dict[str, Callable[[], Any]], repeats: int, title: str = "", pause: float = 0.0
 ) -> dict[str, list[float]]:
     """Seconds of each piece of work, measured in turn, so that noise affects all equally.
 
-    With a `title`, it prints every round.
+    With a `title`, it prints every round. A `pause` is a rest of some seconds before each: threads
+    of another library may go on waiting busily after their work, and would be counted.
     """
     seconds: dict[str, list[float]] = {name: [] for name in work}
     for number in range(repeats):
         if title:
             progress(f"{title}: round {number + 1} of {repeats}")
         for name, function in work.items():
+            time.sleep(pause)
             started = time.perf_counter()
             function()
             seconds[name].append(time.perf_counter() - started)

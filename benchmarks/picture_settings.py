@@ -108,7 +108,7 @@ def main() -> None:
     print(f"{len(paths)} images of {args.classes} classes", flush=True)
     print("size  cut     mirrored  nearest mean  LDA    seconds", flush=True)
     for size in map(int, args.sizes.split(",")):
-        backbone = load_backbone(args.backbone, size, args.weights)
+        backbone = load_backbone(args.backbone, size, args.weights, mirrored=False)
         for decoded in (size, size * 8 // 7 // 2 * 2):
             start = time.perf_counter()
             plain, mirror = embed(paths, backbone, decoded)

@@ -108,7 +108,7 @@ def main() -> None:
                     "most_times": max(ratios),
                 }
     cores = len(os.sched_getaffinity(0))
-    title = f"Requests with pictures, {backbone.record.name} at {size} pixels, {cores} cores"
+    title = f"Requests with pictures, {backbone.record}, {cores} cores"
     harness.report(title, rows, arguments.json)
 
 

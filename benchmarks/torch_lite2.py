@@ -34,10 +34,14 @@ class Same(nn.Module):
 
 
 class TorchLite2(nn.Module):
-    """Pixels [B, 3, S, S] from 0 to 255 to features [B, 1280]."""
+    """Pixels [B, 3, S, S] from 0 to 255 to features [B, 1280].
 
-    def __init__(self):
+    If `mirrored`, the features are the mean over a picture and its mirror image.
+    """
+
+    def __init__(self, mirrored=False):
         super().__init__()
+        self.mirrored = mirrored
         self.arrays = read_torch_weights(lite2.weights_path(), lite2.WEIGHTS_SHA256)
         self.stem = self._layer("_conv_stem", "_bn0", 2)
         blocks, number, filters = [], 0, lite2._STEM
@@ -68,6 +72,13 @@ class TorchLite2(nn.Module):
         return Same(*parts, stride, depthwise, activation)
 
     def forward(self, pixels):
+        if not self.mirrored:
+            return self.features(pixels)
+        both = torch.cat([pixels, pixels.flip(3)]).contiguous(memory_format=torch.channels_last)
+        plain, mirrored = self.features(both).chunk(2)
+        return (plain + mirrored) / 2
+
+    def features(self, pixels):
         x = self.stem((pixels - 127) / 128)
         for block, residual in zip(self.blocks, self.residual, strict=True):
             x = block(x) + x if residual else block(x)

@@ -7,6 +7,7 @@ from absl import flags
 
 from clarel_tf.commands import cli
 from clarel_tf.errors import ClarelError
+from clarel_tf.images.cores import keep_batches_apart
 
 
 def define_flags() -> None:
@@ -27,10 +28,14 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "input_size",
         None,
-        "height and width that pictures are resized to (default: what the network was made for)",
+        "height and width that pictures are resized to (default: 320 for efficientnet_lite2, "
+        "otherwise what the network was made for)",
     )
     flags.DEFINE_bool(
-        "mirrored", False, "mean over the features of each picture and of its mirror image"
+        "mirrored",
+        True,
+        "mean over the features of each picture and of its mirror image; --nomirrored takes half "
+        "of the time",
     )
     flags.DEFINE_bool(
         "cropped", False, "only the middle of each picture, seven eighths of its height and width"
@@ -43,6 +48,7 @@ def main() -> None:
     for name in ("images", "output"):
         if not values[name].value:
             raise ClarelError(f"--{name} is missing (see --help)")
+    keep_batches_apart()
     cli.start_tensorflow()
     from clarel_tf.images.extraction import extract_folder
     from clarel_tf.images.loading import load_backbone

@@ -77,7 +77,8 @@ def find_backbone(
     if not name and record.name not in (DEFAULT, *model_names()):
         return None, f"the features of the run are of {record}; give its path with --backbone"
     try:
-        loaded = load_backbone(name or record.name, record.input_size, weights, record.mirrored)
+        views = record.mirrored, record.cropped
+        loaded = load_backbone(name or record.name, record.input_size, weights, *views)
         where = f"--backbone={loaded.record.name}" if given else loaded.record.name
         record.check_same(loaded.record, f"the run in {folder.path}", where)
     except ClarelError as error:

@@ -17,7 +17,7 @@ class BackboneChoice:
 
     Attributes:
       backbone: a name, or the path of a `.keras` file or a SavedModel.
-      input_size: height and width of the pixels; None is the size that the network was made for.
+      input_size: height and width of the pixels; None is the default of `load_backbone`.
       weights: path of a file of weights for a model of keras.applications.
       mirrored: takes the mean over the features of a picture and of its mirror image.
       cropped: shows the network only the middle of a picture.
@@ -26,7 +26,7 @@ class BackboneChoice:
     backbone: str = DEFAULT
     input_size: int | None = None
     weights: str | None = None
-    mirrored: bool = False
+    mirrored: bool = True
     cropped: bool = False
 
     def load(self, folder: Path) -> Backbone:

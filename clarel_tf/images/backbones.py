@@ -20,7 +20,7 @@ class Views(NamedTuple):
       cropped: only the middle, seven eighths of the height and of the width.
     """
 
-    mirrored: bool = False
+    mirrored: bool = True
     cropped: bool = False
 
 
@@ -37,8 +37,8 @@ class Backbone:
     >>> from clarel_tf.images.loading import load_backbone
     >>> backbone = load_backbone()
     >>> backbone.input_size, backbone.feature_width
-    (260, 1280)
-    >>> backbone.features(tf.zeros([1, 260, 260, 3])).shape
+    (320, 1280)
+    >>> backbone.features(tf.zeros([1, 320, 320, 3])).shape
     TensorShape([1, 1280])
     """
 

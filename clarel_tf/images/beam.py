@@ -27,7 +27,7 @@ def extracted_files(
     backbone: str = DEFAULT,
     input_size: int | None = None,
     weights: str | None = None,
-    mirrored: bool = False,
+    mirrored: bool = True,
     cropped: bool = False,
     skip_broken: bool = False,
     part: int = _PART,

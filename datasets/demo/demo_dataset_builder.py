@@ -84,7 +84,7 @@ class Builder(EmbeddingBuild, OptionalConfigs, tfds.core.GeneratorBasedBuilder):
         from .images import make_images
 
         labels = self._config.labels()
-        backbone = load_backbone(input_size=self._config.input_size)
+        backbone = load_backbone(input_size=self._config.input_size, mirrored=False)
         self.made_by = backbone.record
         images = make_images(demo_world.World(), _classes()[labels], backbone)
         members = split_members(self._config)

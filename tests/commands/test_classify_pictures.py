@@ -163,7 +163,8 @@ def own_run(tmp_path_factory, finished_run):
     folder = tmp_path_factory.mktemp("own")
     run = shutil.copytree(finished_run, folder / "run")
     tiny_network().save(folder / "own.keras")
-    record = json.loads(load_backbone(str(folder / "own.keras")).record.to_json())
+    backbone = load_backbone(str(folder / "own.keras"), cropped=True)
+    record = json.loads(backbone.record.to_json())
     noted = checksums.read_json(run / "data.json", "")
     checksums.write_json(run / "data.json", noted | {"backbone": record})
     return run, folder / "own.keras"
@@ -175,7 +176,10 @@ def test_a_run_and_its_export_take_pictures_with_its_own_network(own_run, photos
     flags = [f"--run_dir={run}", f"--backbone={own}"]
     done = call_program("export_main.py", *flags, f"--export_dir={tmp_path / 'e'}")
     assert done.returncode == 0, done.stderr
-    assert "It takes pictures too: own.keras at 32 pixels is part of it." in done.stdout
+    assert (
+        "It takes pictures too: own.keras at 32 pixels, cropped, mirrored is part of it."
+        in done.stdout
+    )
     answers = [
         classify(photos, *source, "--format=csv", "--new_class=mine: a red bird")
         for source in (flags, [f"--export_dir={tmp_path / 'e'}"])
@@ -203,7 +207,7 @@ def test_a_backbone_that_did_not_make_the_features_is_refused(
         (classify(picture, f"--run_dir={run}", other), "come from different backbones"),
         (
             classify(picture, f"--run_dir={run}"),
-            "features of the run are of own.keras at 32 pixels; give its path with --backbone",
+            "features of the run are of own.keras at 32 pixels, cropped, mirrored; give its path",
         ),
         (
             classify(picture, f"--run_dir={finished_run}"),

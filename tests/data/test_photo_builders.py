@@ -1,5 +1,6 @@
 """CUB and Flowers from photographs: archives or folders, kills, faults, the backbone's record."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -72,8 +73,12 @@ def test_every_value_is_that_of_the_photograph(tmp_path, network, name, unpacked
     photos = "CUB_200_2011/images" if name == "cub" else "jpg"
     wanted = {photos if unpacked else raw.kind["photos"], "backbone.json", "small.keras"}
     assert wanted < noted.keys()
+    # What an older version built of the same files stays what it was.
+    older = dataclasses.replace(backbone.record, mirrored=False)
+    (folder / "backbone.json").write_text(older.to_json())
+    assert load_splits(builder, str(manual))["trainval"].backbone == older
     # Another backbone is another dataset.
-    (manual / "backbone.json").write_text('{"backbone": "small.keras", "mirrored": true}')
+    (manual / "backbone.json").write_text('{"backbone": "small.keras", "mirrored": false}')
     with pytest.raises(ClarelError, match=r"backbone\.json has other contents"):
         load_splits(get_builder(name, "photos", str(tmp_path / "data")), str(manual))
 

@@ -29,7 +29,7 @@ def test_real_photographs_become_a_dataset(tmp_path):
     splits = load_splits(builder)
     train, test = splits["trainval"], splits["test_seen"]
     assert (len(train), len(test), len(splits["test_unseen"])) == (128, 32, 40)
-    assert str(train.backbone) == "efficientnet_lite2 at 260 pixels"
+    assert str(train.backbone) == "efficientnet_lite2 at 320 pixels, mirrored"
     sizes = [len(data) for data in test.pictures.read(test.image_ids).values()]
     assert len(sizes) == 32 and min(sizes) > 2_000 and max(sizes) < 16_000
 

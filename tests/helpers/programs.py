@@ -43,6 +43,7 @@ def call_program(
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
         stack.enter_context(mock.patch.object(sys, "argv", [program, *arguments]))
+        stack.enter_context(mock.patch.dict(os.environ))  # programs set variables of TensorFlow
         # absl's own would change the logging of the whole process.
         stack.enter_context(mock.patch.object(app, "run", _parse_and_run))
         try:

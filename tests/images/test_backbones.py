@@ -20,7 +20,8 @@ WAVES = [0.000000, 0.387679, 1.320495, 0.000000, 0.000000, 0.000000, 0.174547, 0
 
 @pytest.fixture(scope="module")
 def lite2():
-    return load_backbone()
+    """As it was made: 260 pixels, one view."""
+    return load_backbone(input_size=260, mirrored=False)
 
 
 def waves(size: int) -> np.ndarray:
@@ -31,7 +32,7 @@ def waves(size: int) -> np.ndarray:
 
 
 @pytest.mark.skipif(not DATA, reason="needs CLAREL_DATA with backbone/")
-def test_the_default_equals_the_original(lite2):
+def test_the_default_network_equals_the_original(lite2):
     reference = np.load(
         Path(DATA, "backbone", "efficientnet_lite2_reference.npz"), allow_pickle=False
     )
@@ -39,7 +40,7 @@ def test_the_default_equals_the_original(lite2):
     np.testing.assert_allclose(found, reference["features"], atol=1e-5)
 
 
-def test_the_default_is_the_network_that_it_was(lite2):
+def test_the_default_network_is_what_it_was(lite2):
     """Figures of the network that equals the original."""
     found = lite2.features(tf.constant(waves(260))).numpy()[0]
     assert (lite2.input_size, lite2.feature_width) == (260, 1280)
@@ -48,7 +49,7 @@ def test_the_default_is_the_network_that_it_was(lite2):
 
 
 def test_another_size_mirroring_and_cropping():
-    plain, mirrored = load_backbone(input_size=128), load_backbone(input_size=128, mirrored=True)
+    plain, mirrored = load_backbone(input_size=128, mirrored=False), load_backbone(input_size=128)
     picture = tf.constant(waves(128))
     turned = tf.reverse(picture, [2])
     mean = (plain.features(picture) + plain.features(turned)) / 2
@@ -57,7 +58,7 @@ def test_another_size_mirroring_and_cropping():
     assert np.abs(plain.features(picture) - mean).max() > 0.01
     with pytest.raises(ClarelError, match="mirrored False and True"):
         plain.record.check_same(mirrored.record, "a.npz", "b.npz")
-    cropped = load_backbone(input_size=128, mirrored=True, cropped=True)
+    cropped = load_backbone(input_size=128, cropped=True)
     assert cropped.input_size == 146  # 128 is seven eighths of it
     wide = tf.random.stateless_uniform([1, 146, 146, 3], [1, 2], maxval=255.0)
     wide = tf.concat(
@@ -101,7 +102,7 @@ def test_a_model_of_keras_applications_with_weights_of_a_file(tmp_path, with_cla
     original = keras.applications.MobileNetV2(weights=None, include_top=with_classifier)
     path = tmp_path / "mobilenet.weights.h5"
     original.save_weights(path)
-    backbone = load_backbone("MobileNetV2", input_size=96, weights=path)
+    backbone = load_backbone("MobileNetV2", input_size=96, weights=path, mirrored=False)
     assert backbone.record.preprocessing == "keras.applications.mobilenet_v2.preprocess_input"
     body = keras.Model(original.input, original.get_layer("out_relu").output)
     picture = tf.constant(waves(96))
@@ -141,7 +142,7 @@ def test_own_networks(tmp_path):
     picture = tf.constant(waves(40))
     expected = tf.reduce_mean(network(picture), [1, 2])
     for name in ("own.keras", "own"):
-        backbone = load_backbone(str(tmp_path / name))
+        backbone = load_backbone(str(tmp_path / name), mirrored=False)
         assert (backbone.record.name, backbone.feature_width) == (name, 5)
         np.testing.assert_allclose(backbone.features(picture), expected, atol=1e-5)
         with pytest.raises(ClarelError, match="takes pictures of 40 pixels, not of 64"):

@@ -12,7 +12,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
+from clarel_tf.data.backbone_choice import BackboneChoice, read_choice
 from clarel_tf.data.pairs.features import read_features as read_pairs_features
 from clarel_tf.errors import ClarelError
 from clarel_tf.images import embedding, extraction
@@ -242,9 +244,27 @@ def test_the_program(tmp_path, folder):
     assert call_program("extract_main.py", *flags[1:]).stderr.startswith("error: --images is mis")
 
 
+def test_the_defaults_are_the_settings_with_better_features(tmp_path):
+    """320 pixels and mirroring (docs/lab_notes.md); also for datasets without `backbone.json`."""
+    image = pictures.picture(200, 150)
+    mirror = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    made = {"a.png": image, "b.png": mirror}
+    made = {name: pictures.encoded(picture, "PNG") for name, picture in made.items()}
+    pictures.fill(tmp_path / "images", made)
+    flags = [f"--images={tmp_path / 'images'}", f"--output={tmp_path / 'f.npz'}"]
+    done = call_program("extract_main.py", *flags)
+    assert done.returncode == 0, done.stderr
+    _, (of_image, of_mirror), record = read_features(tmp_path / "f.npz")
+    assert str(record) == "efficientnet_lite2 at 320 pixels, mirrored"
+    np.testing.assert_allclose(of_image, of_mirror, atol=1e-4)
+    assert read_choice(tmp_path) == BackboneChoice(mirrored=True, cropped=False)
+    done = call_program("extract_main.py", *flags, "--nomirrored", "--input_size=260")
+    assert "input_size 320 and 260; mirrored True and False" in done.stderr
+
+
 def test_a_served_graph_gives_the_same_features(tmp_path, folder):
     """Through the C++ loader, with the default network inside."""
-    backbone = load_backbone(input_size=96)
+    backbone = load_backbone(input_size=96, mirrored=False)
     extract(folder, tmp_path / "f.npz", backbone)
     names, features, _ = read_features(tmp_path / "f.npz")
 
