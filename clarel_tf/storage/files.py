@@ -117,6 +117,11 @@ def free_name(path: Path) -> Path:
     return found
 
 
+def is_of_system(name: str) -> bool:
+    """True for names of hidden files and of what systems put into folders of the user."""
+    return name.startswith(".") or name.lower() in ("__macosx", "thumbs.db", "desktop.ini")
+
+
 def is_partial(name: str) -> bool:
     """True if the name is that of a temporary file of `written_aside`."""
     return bool(_PARTIAL.fullmatch(name))

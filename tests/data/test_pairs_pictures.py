@@ -25,8 +25,6 @@ JPEGS = {
 
 CUT = JPEGS[PATHS[1]][:300]
 
-CUT = JPEGS[PATHS[1]][:300]
-
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory) -> Path:
@@ -114,6 +112,44 @@ def test_class_folders_need_no_table(tmp_path, network, config):
             assert splits[key].descriptions[label] == [f"a {name}.".encode(), b"it is a bird"]
     raven = class_names(builder).index("raven")
     assert splits["test_unseen"].descriptions[raven] == [b"a black bird"]
+
+
+def test_what_is_left_out_is_told_once(tmp_path, network, capfd):
+    folder = with_folders(tmp_path / "mine", network)
+    tiny = pictures.encoded(pictures.picture(40, 9), "PNG")
+    extra = {"images/robin/a.heic": b"", "images/robin/b.HEIC": b"", "images/owl/c.heic": b""}
+    extra |= {"images/owl/tiny.png": tiny, "captions/notes.md": b"", "captions/owl.doc": b""}
+    ignored = [".DS_Store", "robin/Thumbs.db", "__MACOSX/robin/._1.tif", "owl/.x.tif"]
+    extra |= {f"images/{name}": b"" for name in ignored} | {"captions/._owl.txt": b"\xff"}
+    pictures.fill(folder, extra)
+    (folder / "captions" / "owl.txt").rename(folder / "captions" / "owl.TXT")
+    for name in ("raven", "Nothing"):  # captions alone describe the raven
+        (folder / "images" / name).mkdir()
+    builder = build(folder, tmp_path / "data")
+    told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("photos:")]
+    assert told == [
+        "photos: left out 2 .heic, 1 .HEIC, 1 .doc in captions/, 1 .md in captions/, "
+        "1 class folder without pictures (Nothing)",
+        "photos: warning: 1 picture has a side of less than 16 pixels, too few to show much: "
+        "images/owl/tiny.png (40 x 9)",
+    ]
+    splits = load_splits(builder, str(folder))
+    assert "photos:" not in capfd.readouterr().err  # the folder was not read again
+    owl = class_names(builder).index("owl")
+    found = [split.descriptions[owl] for split in splits.values() if owl in split.descriptions]
+    assert found and all(one == [b"a owl.", b"it is a bird"] for one in found)
+
+
+def test_what_a_table_leaves_out(tmp_path, network, capfd):
+    folder = with_table(tmp_path / "mine", network)
+    small = pictures.encoded(pictures.picture(15, 15), "JPEG")
+    pictures.fill(folder / "my photos", dict.fromkeys(PATHS[:7], small) | {"raw/1.tif": b""})
+    pictures.fill(folder, {"notes.md": b"", "scans/1.tif": b""})  # not among the photographs
+    build(folder, tmp_path / "data")
+    told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("photos:")]
+    assert told[0] == "photos: left out 1 .tif" and len(told) == 2
+    assert "warning: 7 pictures have a side of less than 16" in told[1]
+    assert told[1].endswith(f"my photos/{PATHS[4]} (15 x 15), and 2 more")
 
 
 @pytest.mark.slow

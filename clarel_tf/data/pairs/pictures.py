@@ -9,6 +9,7 @@ from clarel_tf.data.pairs.table import text_lines
 from clarel_tf.data.schema import checked_name
 from clarel_tf.errors import ClarelError
 from clarel_tf.images.picture_files import list_pictures
+from clarel_tf.storage.files import is_of_system
 
 IMAGES, CAPTIONS = "images", "captions"  # folders
 
@@ -44,13 +45,18 @@ def class_pictures(folder: Path) -> list[ClassPicture]:
 
 def class_texts(folder: Path) -> Iterator[tuple[Path, str, list[str]]]:
     """Each file `captions/<class>.txt`, its class, and its sentences, one a line."""
-    for path in sorted((folder / CAPTIONS).glob("*.txt")):
+    for path in sorted(path for path in (folder / CAPTIONS).glob("*") if is_text(path.name)):
         checked_name(path.stem, f"the name of {str(path)!r}")
         sentences = [line.strip() for line in text_lines(path)]
         sentences = [sentence for sentence in sentences if sentence]
         if not sentences:
             raise ClarelError(f"{path} has no sentence; write one a line, or remove the file")
         yield path, path.stem, sentences
+
+
+def is_text(name: str) -> bool:
+    """True for a name like `owl.txt` or `owl.TXT`; hidden files are no captions."""
+    return name.lower().endswith(".txt") and not is_of_system(name)
 
 
 def check_pictures(folder: Path, paths: Mapping[str, str], place: Callable[[str], str]) -> None:
