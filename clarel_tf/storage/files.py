@@ -118,8 +118,9 @@ def free_name(path: Path) -> Path:
 
 
 def is_of_system(name: str) -> bool:
-    """True for names of hidden files and of what systems put into folders of the user."""
-    return name.startswith(".") or name.lower() in ("__macosx", "thumbs.db", "desktop.ini")
+    """True for names of files and folders that file managers put into folders of the user."""
+    known = (".ds_store", "__macosx", "thumbs.db", "desktop.ini")
+    return name.startswith("._") or name.lower() in known
 
 
 def is_partial(name: str) -> bool:

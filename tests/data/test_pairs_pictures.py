@@ -94,7 +94,7 @@ def test_a_table_names_the_pictures(tmp_path, network, suffix):
     assert noted.keys() == {f"table.{suffix}", "my photos", "backbone.json", "small.keras"}
     # Another picture of the same name is another dataset.
     (folder / "my photos" / PATHS[3]).write_bytes(JPEGS[PATHS[4]])
-    with pytest.raises(ClarelError, match="my photos has other contents"):
+    with pytest.raises(ClarelError, match=f"my photos/{PATHS[3]} has other contents"):
         load_splits(builder, str(folder))
 
 

@@ -60,14 +60,18 @@ def _small(folder: PairsFolder) -> str:
 def _names_below(folder: Path) -> Iterator[str]:
     """The names of all files in a folder and below it, without those that systems make."""
     for _, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not is_of_system(name)]
-        yield from (name for name in names if not is_of_system(name))
+        folders[:] = [name for name in folders if not _is_hidden(name)]
+        yield from (name for name in names if not _is_hidden(name))
 
 
 def _names_in(folder: Path) -> list[str]:
     """The names of the files and folders in a folder, which may be missing."""
     names = os.listdir(folder) if folder.is_dir() else []
-    return [name for name in names if not is_of_system(name)]
+    return [name for name in names if not _is_hidden(name)]
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or is_of_system(name)
 
 
 def _empty_classes(folder: PairsFolder) -> list[str]:

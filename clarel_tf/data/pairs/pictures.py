@@ -9,7 +9,6 @@ from clarel_tf.data.pairs.table import text_lines
 from clarel_tf.data.schema import checked_name
 from clarel_tf.errors import ClarelError
 from clarel_tf.images.picture_files import list_pictures
-from clarel_tf.storage.files import is_of_system
 
 IMAGES, CAPTIONS = "images", "captions"  # folders
 
@@ -56,7 +55,7 @@ def class_texts(folder: Path) -> Iterator[tuple[Path, str, list[str]]]:
 
 def is_text(name: str) -> bool:
     """True for a name like `owl.txt` or `owl.TXT`; hidden files are no captions."""
-    return name.lower().endswith(".txt") and not is_of_system(name)
+    return name.lower().endswith(".txt") and not name.startswith(".")
 
 
 def check_pictures(folder: Path, paths: Mapping[str, str], place: Callable[[str], str]) -> None:
