@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from clarel_tf.data.loading import class_names, load_splits
+from clarel_tf.data.pairs.pictures import check_pictures
 from clarel_tf.errors import ClarelError
 from clarel_tf.images.extraction import extract_folder
 from clarel_tf.images.extractor import Extractor
@@ -258,6 +259,44 @@ FAULTS = {
         with_table, lambda folder: np.savez(folder / "features.npz", a=1)
     ),
 }
+
+
+def rename_two(folder: Path) -> None:
+    for path in PATHS[2:4]:
+        replace_in_table(folder, path, f"{path}.jpg")
+
+
+def remove_captions(folder: Path) -> None:
+    for name in ("owl", "robin", "鳥"):
+        (folder / "captions" / f"{name}.txt").unlink()
+
+
+FAULTS |= {
+    "line 4: there is no picture 'my photos\\\\robin\\\\2 robin.jpg' in {folder}; "
+    "write / instead of \\ in paths": then(
+        with_table,
+        lambda folder: replace_in_table(
+            folder, f"my photos/{PATHS[2]}", f"my photos/{PATHS[2]}".replace("/", "\\")
+        ),
+    ),
+    "correct the path, or remove the row; missing too: 'my photos/robin/3 robin.jpg.jpg' ({folder}"
+    "/table.csv, line 5)": then(with_table, rename_two),
+    "like that); add a row, or move it elsewhere; not named either: my photos/y.jpg": then(
+        with_table, lambda folder: pictures.fill(folder / "my photos", {"x.jpg": b"", "y.jpg": b""})
+    ),
+    "describes the class; classes that lack captions too: 'robin', '鳥'": then(
+        with_folders, remove_captions
+    ),
+}
+
+
+def test_a_message_lists_ten_places(tmp_path):
+    paths = {str(n): f"{n}.jpg" for n in range(12)}
+    pictures.fill(tmp_path, {"a.jpg": b""})
+    with pytest.raises(ClarelError) as error:
+        check_pictures(tmp_path, paths, lambda image_id: f"line {image_id}")
+    assert "line 0: there is no picture '0.jpg'" in str(error.value)
+    assert str(error.value).endswith("'9.jpg' (line 9) and 2 more")
 
 
 @pytest.mark.parametrize("message", FAULTS)
