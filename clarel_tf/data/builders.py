@@ -105,6 +105,13 @@ class MarkedBuild:
                 )
             noted.write(self.data_path)
 
+    # TFDS has no switch for these two messages. Its own speak of a download of unknown size.
+    def _log_download_bytes(self) -> None:
+        print(f"Builds the dataset {self.info.full_name} in {self.data_path}", flush=True)
+
+    def _log_download_done(self) -> None:
+        print(f"The dataset {self.info.full_name} is built", flush=True)
+
     def _manual_dir(self, dl_manager: Any) -> Any:
         if not self.MANUAL_DOWNLOAD_INSTRUCTIONS:
             return None

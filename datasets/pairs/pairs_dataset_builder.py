@@ -42,9 +42,9 @@ class Builder(EmbeddingBuild, NamedConfigs, tfds.core.GeneratorBasedBuilder):
         tfds.core.BuilderConfig(name="beam", description="The same, made on Apache Beam.")
     ]
     MANUAL_DOWNLOAD_INSTRUCTIONS = """
-    Give the folder with your photographs and sentences as --manual_dir: images/<class>/ and
-    captions/<class>.txt, or table.csv (or table.jsonl) with the column 'image', or such a table and
-    features.npz. The README.md of this dataset describes them.
+    The folder holds your photographs and sentences: images/<class>/ and captions/<class>.txt, or
+    table.csv (or table.jsonl) with the column 'image', or such a table and features.npz. The
+    README.md of this dataset describes them.
     """
 
     OPTIONAL_SPLITS = tuple(name for name in SPLITS if name not in ("train", "trainval"))

@@ -162,6 +162,23 @@ def test_a_build_that_fails_leaves_no_note(place):
     assert not list((place / "data" / "pairs" / "bad").rglob(NOTE))
 
 
+def test_a_build_says_nothing_of_a_download(place, capfd):
+    use(place, other_folder(place), "quiet")
+    told = capfd.readouterr()
+    where = place / "data" / "pairs" / "quiet" / "1.0.0"
+    assert told.out.splitlines() == [
+        f"Builds the dataset pairs/quiet/1.0.0 in {where}",
+        "The dataset pairs/quiet/1.0.0 is built",
+    ]
+    assert "Shuffling" not in told.err and "Generating" not in told.err
+
+
+def test_data_that_is_not_built_asks_for_the_folder_once(place):
+    with pytest.raises(ClarelError, match="--manual_dir") as error:
+        use(place, None, "absent")
+    assert " ".join(str(error.value).split()).lower().count("give the folder") == 1
+
+
 @pytest.fixture
 def photos(tmp_path) -> Path:
     """Eight files in folders; `note_of` notes them."""
