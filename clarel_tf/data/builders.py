@@ -11,8 +11,8 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from clarel_tf.data.raw_files import RawFiles, stamp
-from clarel_tf.errors import ClarelError
+from clarel_tf.data.raw_files import RawFiles, stamps_of
+from clarel_tf.errors import ClarelError, printable
 from clarel_tf.storage import ownership
 
 BUILD_KIND = "dataset"  # in the mark of a dataset's folder
@@ -94,13 +94,23 @@ class MarkedBuild:
                 super()._download_and_prepare(dl_manager, *args, **kwargs)  # type: ignore[misc]
                 return
             folder = Path(os.fspath(folder))
-            before = {path: stamp(path) for path in self.raw_files(folder)}
+            paths = self.raw_files(folder)
+            before = stamps_of(folder, paths)
             super()._download_and_prepare(dl_manager, *args, **kwargs)  # type: ignore[misc]
-            noted = RawFiles.of(folder, before)
-            for path, file in zip(before, noted.files.values(), strict=True):
-                if before[path] != file.stamp:
-                    raise ClarelError(f"{path} changed while the dataset was built; build it again")
+            noted = RawFiles.of(folder, paths)
+            if changed := sorted(dict(before.items() ^ noted.stamps().items())):
+                raise ClarelError(
+                    f"{folder}: {_some(changed)} changed while the dataset was built; build it "
+                    "again"
+                )
             noted.write(self.data_path)
+
+    # TFDS has no switch for these two messages. Its own speak of a download of unknown size.
+    def _log_download_bytes(self) -> None:
+        print(f"Builds the dataset {self.info.full_name} in {self.data_path}", flush=True)
+
+    def _log_download_done(self) -> None:
+        print(f"The dataset {self.info.full_name} is built", flush=True)
 
     def _manual_dir(self, dl_manager: Any) -> Any:
         if not self.MANUAL_DOWNLOAD_INSTRUCTIONS:
@@ -162,19 +172,19 @@ class MarkedBuild:
         if not changes:
             self._note_stamps(noted, folder)
             return
-        listed = ", ".join(changes[:_SHOWN]) + (" and more" if len(changes) > _SHOWN else "")
         is_same_folder = folder.resolve() == Path(noted.folder)
         what = (
             f"dataset {self.name!r} in {self.data_path} was built from {noted.folder}, "
             + ("which has changed since" if is_same_folder else f"and {folder} holds other data")
-            + f" ({listed})"
+            + f" ({_some(changes)})"
         )
         if manual_dir is None:
-            print(f"note: {what}; it is used as it was built", file=sys.stderr)
+            print(printable(f"note: {what}; it is used as it was built"), file=sys.stderr)
             return
         raise ClarelError(
             f"{what}. To keep both, {self.BESIDE}; to replace it, delete that folder, and it is "
-            "built again; to use it as it was built, leave out --manual_dir"
+            "built again (runs made with it can then be evaluated only with a build of the older "
+            "files); to use it as it was built, leave out --manual_dir"
         )
 
     def _present_files(self, folder: Path, may_fail: bool) -> list[Path]:
@@ -191,6 +201,12 @@ class MarkedBuild:
             now = noted.stamped(folder)
             if now.files != noted.files:
                 now.write(Path(self.data_path))
+
+
+def _some(texts: Sequence[str]) -> str:
+    """The first of the texts, and how many more there are."""
+    more = [f"and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
+    return "; ".join([*texts[:_SHOWN], *more])
 
 
 @contextlib.contextmanager

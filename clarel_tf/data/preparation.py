@@ -49,9 +49,21 @@ def prepare(builder: tfds.core.DatasetBuilder, manual_dir: str | None = None) ->
             if isinstance(builder, MarkedBuild):
                 builder.compare_raw_files(manual_dir)
             return
-        builder.download_and_prepare(
-            download_config=tfds.download.DownloadConfig(manual_dir=manual_dir)
-        )
+        with _no_bars():
+            builder.download_and_prepare(
+                download_config=tfds.download.DownloadConfig(manual_dir=manual_dir)
+            )
+
+
+@contextlib.contextmanager
+def _no_bars() -> Iterator[None]:
+    """Hides the bars of TFDS, several a split, among which our own lines would be lost."""
+    before = getattr(tfds.core.utils.tqdm_utils, "_active", True)  # TFDS cannot be asked
+    tfds.display_progress_bar(False)
+    try:
+        yield
+    finally:
+        tfds.display_progress_bar(before)
 
 
 def _full_name(builder: tfds.core.DatasetBuilder) -> str:

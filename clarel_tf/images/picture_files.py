@@ -17,6 +17,7 @@ from clarel_tf.storage import files
 
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp")
 MAX_BYTES = 512 << 20
+_KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
 
 
 def list_pictures(folder: Path) -> list[str]:
@@ -59,6 +60,16 @@ def read_picture(path: Path) -> bytes:
             return handle.read()
     except OSError as error:
         raise ClarelError(f"cannot read {path}: {error.strerror}") from error
+
+
+def size_of(path: Path) -> tuple[int, int] | None:
+    """Width and height of a picture, from the beginning of its file; None if it cannot be read."""
+    try:
+        with warnings.catch_warnings(), files.open_regular(path) as handle:
+            warnings.simplefilter("ignore")  # nothing is decoded
+            return Image.open(handle, formats=_KINDS).size
+    except Exception:  # Pillow raises many kinds of exceptions on damage
+        return None
 
 
 def read_decodable(path: Path) -> bytes:

@@ -39,7 +39,8 @@ def dataset_report(
 
 
 def _counts(splits: dict[str, Split]) -> str:
-    rows = []
+    described = {key: own for split in splits.values() for key, own in split.descriptions.items()}
+    rows, lacks_captions = [], False
     for name, split in splits.items():
         if not len(split):
             rows.append([name, 0, 0, *"----"])
@@ -52,6 +53,8 @@ def _counts(splits: dict[str, Split]) -> str:
             if min(captions) == max(captions)
             else f"{min(captions)}-{max(captions)}"
         )
+        if described and not min(captions):
+            each, lacks_captions = f"{each}**", True
         mark = split.fingerprints()
         rows.append([name, len(split), len(images), spread, each, mark["images"], mark["features"]])
     width = splits["train"].image_features.shape[1]
@@ -69,7 +72,8 @@ def _counts(splits: dict[str, Split]) -> str:
     text = f"Splits (features are {width} wide{made_by}; *least / median / most)\n" + _table(
         header, rows
     )
-    described = {key: own for split in splits.values() for key, own in split.descriptions.items()}
+    if lacks_captions:
+        text += "\n**images without sentences of their own; those of their classes are below"
     if described:
         have_images = np.unique(np.concatenate([split.labels for split in splits.values()]))
         without = len(np.setdiff1d(list(described), have_images))

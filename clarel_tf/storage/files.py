@@ -117,6 +117,12 @@ def free_name(path: Path) -> Path:
     return found
 
 
+def is_of_system(name: str) -> bool:
+    """True for names of files and folders that file managers put into folders of the user."""
+    known = (".ds_store", "__macosx", "thumbs.db", "desktop.ini")
+    return name.startswith("._") or name.lower() in known
+
+
 def is_partial(name: str) -> bool:
     """True if the name is that of a temporary file of `written_aside`."""
     return bool(_PARTIAL.fullmatch(name))

@@ -1,5 +1,6 @@
 """A user's own data: images, classes and captions; the images as photographs or as features."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from clarel_tf.data.embedding_builds import EmbeddingBuild
 from clarel_tf.data.pairs.features import read_features
 from clarel_tf.data.pairs.folder import PairsFolder, read_folder
 from clarel_tf.data.pairs.found_files import find_files
+from clarel_tf.data.pairs.left_out import remarks
 from clarel_tf.data.pairs.table import TRAINVAL_SPLITS
 from clarel_tf.data.schema import (
     DESCRIPTIONS,
@@ -40,9 +42,9 @@ class Builder(EmbeddingBuild, NamedConfigs, tfds.core.GeneratorBasedBuilder):
         tfds.core.BuilderConfig(name="beam", description="The same, made on Apache Beam.")
     ]
     MANUAL_DOWNLOAD_INSTRUCTIONS = """
-    Give the folder with your photographs and sentences as --manual_dir: images/<class>/ and
-    captions/<class>.txt, or table.csv (or table.jsonl) with the column 'image', or such a table and
-    features.npz. The README.md of this dataset describes them.
+    The folder holds your photographs and sentences: images/<class>/ and captions/<class>.txt, or
+    table.csv (or table.jsonl) with the column 'image', or such a table and features.npz. The
+    README.md of this dataset describes them.
     """
 
     OPTIONAL_SPLITS = tuple(name for name in SPLITS if name not in ("train", "trainval"))
@@ -73,6 +75,8 @@ class Builder(EmbeddingBuild, NamedConfigs, tfds.core.GeneratorBasedBuilder):
                     f"{path} has other classes than the dataset in {self.data_path}; remove that "
                     "folder and make a new builder"
                 )
+            for line in remarks(folder):
+                print(line, file=sys.stderr)
             self._checked = path, folder
         return self._checked[1]
 

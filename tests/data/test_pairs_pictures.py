@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from clarel_tf.data.loading import class_names, load_splits
+from clarel_tf.data.pairs.pictures import check_pictures
 from clarel_tf.errors import ClarelError
 from clarel_tf.images.extraction import extract_folder
 from clarel_tf.images.extractor import Extractor
@@ -22,8 +23,6 @@ PATHS = [f"{name}/{n} {name}.jpg" for name in CLASSES for n in range(4)]
 JPEGS = {
     path: pictures.encoded(pictures.picture(60, 45, seed=n), "JPEG") for n, path in enumerate(PATHS)
 }
-
-CUT = JPEGS[PATHS[1]][:300]
 
 CUT = JPEGS[PATHS[1]][:300]
 
@@ -96,7 +95,7 @@ def test_a_table_names_the_pictures(tmp_path, network, suffix):
     assert noted.keys() == {f"table.{suffix}", "my photos", "backbone.json", "small.keras"}
     # Another picture of the same name is another dataset.
     (folder / "my photos" / PATHS[3]).write_bytes(JPEGS[PATHS[4]])
-    with pytest.raises(ClarelError, match="my photos has other contents"):
+    with pytest.raises(ClarelError, match=f"my photos/{PATHS[3]} has other contents"):
         load_splits(builder, str(folder))
 
 
@@ -114,6 +113,44 @@ def test_class_folders_need_no_table(tmp_path, network, config):
             assert splits[key].descriptions[label] == [f"a {name}.".encode(), b"it is a bird"]
     raven = class_names(builder).index("raven")
     assert splits["test_unseen"].descriptions[raven] == [b"a black bird"]
+
+
+def test_what_is_left_out_is_told_once(tmp_path, network, capfd):
+    folder = with_folders(tmp_path / "mine", network)
+    tiny = pictures.encoded(pictures.picture(40, 9), "PNG")
+    extra = {"images/robin/a.heic": b"", "images/robin/b.HEIC": b"", "images/owl/c.heic": b""}
+    extra |= {"images/owl/tiny.png": tiny, "captions/notes.md": b"", "captions/owl.doc": b""}
+    ignored = [".DS_Store", "robin/Thumbs.db", "__MACOSX/robin/._1.tif", "owl/.x.tif"]
+    extra |= {f"images/{name}": b"" for name in ignored} | {"captions/._owl.txt": b"\xff"}
+    pictures.fill(folder, extra)
+    (folder / "captions" / "owl.txt").rename(folder / "captions" / "owl.TXT")
+    for name in ("raven", "Nothing"):  # captions alone describe the raven
+        (folder / "images" / name).mkdir()
+    builder = build(folder, tmp_path / "data")
+    told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("photos:")]
+    assert told == [
+        "photos: left out 2 .heic, 1 .HEIC, 1 .doc in captions/, 1 .md in captions/, "
+        "1 class folder without pictures (Nothing)",
+        "photos: warning: 1 picture has a side of less than 16 pixels, too few to show much: "
+        "images/owl/tiny.png (40 x 9)",
+    ]
+    splits = load_splits(builder, str(folder))
+    assert "photos:" not in capfd.readouterr().err  # the folder was not read again
+    owl = class_names(builder).index("owl")
+    found = [split.descriptions[owl] for split in splits.values() if owl in split.descriptions]
+    assert found and all(one == [b"a owl.", b"it is a bird"] for one in found)
+
+
+def test_what_a_table_leaves_out(tmp_path, network, capfd):
+    folder = with_table(tmp_path / "mine", network)
+    small = pictures.encoded(pictures.picture(15, 15), "JPEG")
+    pictures.fill(folder / "my photos", dict.fromkeys(PATHS[:7], small) | {"raw/1.tif": b""})
+    pictures.fill(folder, {"notes.md": b"", "scans/1.tif": b""})  # not among the photographs
+    build(folder, tmp_path / "data")
+    told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("photos:")]
+    assert told[0] == "photos: left out 1 .tif" and len(told) == 2
+    assert "warning: 7 pictures have a side of less than 16" in told[1]
+    assert told[1].endswith(f"my photos/{PATHS[4]} (15 x 15), and 2 more")
 
 
 @pytest.mark.slow
@@ -222,6 +259,44 @@ FAULTS = {
         with_table, lambda folder: np.savez(folder / "features.npz", a=1)
     ),
 }
+
+
+def rename_two(folder: Path) -> None:
+    for path in PATHS[2:4]:
+        replace_in_table(folder, path, f"{path}.jpg")
+
+
+def remove_captions(folder: Path) -> None:
+    for name in ("owl", "robin", "鳥"):
+        (folder / "captions" / f"{name}.txt").unlink()
+
+
+FAULTS |= {
+    "line 4: there is no picture 'my photos\\\\robin\\\\2 robin.jpg' in {folder}; "
+    "write / instead of \\ in paths": then(
+        with_table,
+        lambda folder: replace_in_table(
+            folder, f"my photos/{PATHS[2]}", f"my photos/{PATHS[2]}".replace("/", "\\")
+        ),
+    ),
+    "correct the path, or remove the row; missing too: 'my photos/robin/3 robin.jpg.jpg' ({folder}"
+    "/table.csv, line 5)": then(with_table, rename_two),
+    "like that); add a row, or move it elsewhere; not named either: my photos/y.jpg": then(
+        with_table, lambda folder: pictures.fill(folder / "my photos", {"x.jpg": b"", "y.jpg": b""})
+    ),
+    "describes the class; classes that lack captions too: 'robin', '鳥'": then(
+        with_folders, remove_captions
+    ),
+}
+
+
+def test_a_message_lists_ten_places(tmp_path):
+    paths = {str(n): f"{n}.jpg" for n in range(12)}
+    pictures.fill(tmp_path, {"a.jpg": b""})
+    with pytest.raises(ClarelError) as error:
+        check_pictures(tmp_path, paths, lambda image_id: f"line {image_id}")
+    assert "line 0: there is no picture '0.jpg'" in str(error.value)
+    assert str(error.value).endswith("'9.jpg' (line 9) and 2 more")
 
 
 @pytest.mark.parametrize("message", FAULTS)

@@ -1,5 +1,6 @@
 """A built dataset knows its raw files: other folders and changed files never go unnoticed."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -11,9 +12,11 @@ import pytest
 
 from clarel_tf.data.loading import get_builder, load_splits
 from clarel_tf.data.raw_files import NOTE
+from clarel_tf.data.raw_files import RawFiles as Noted
 from clarel_tf.errors import ClarelError
 from clarel_tf.storage import files
 from tests.helpers.pairs_data import build, make_data, write_folder
+from tests.helpers.pictures import fill
 from tests.helpers.raw_files import CUB, RawFiles
 
 PAIRS = Path(__file__).resolve().parents[2] / "datasets" / "pairs"
@@ -105,7 +108,7 @@ def test_a_changed_file_is_named(place, capfd, message):
 
 def test_files_that_are_gone(place, capfd):
     (place / "mine" / "table.csv").rename(place / "mine" / "table.jsonl")
-    with pytest.raises(ClarelError, match=r"table.csv is not there, table.jsonl is new"):
+    with pytest.raises(ClarelError, match=r"table.csv is not there; table.jsonl is new"):
         use(place, place / "mine")
     shutil.rmtree(place / "mine")
     capfd.readouterr()
@@ -159,6 +162,105 @@ def test_a_build_that_fails_leaves_no_note(place):
     assert not list((place / "data" / "pairs" / "bad").rglob(NOTE))
 
 
+def test_a_build_says_nothing_of_a_download(place, capfd):
+    use(place, other_folder(place), "quiet")
+    told = capfd.readouterr()
+    where = place / "data" / "pairs" / "quiet" / "1.0.0"
+    assert told.out.splitlines() == [
+        f"Builds the dataset pairs/quiet/1.0.0 in {where}",
+        "The dataset pairs/quiet/1.0.0 is built",
+    ]
+    assert "Shuffling" not in told.err and "Generating" not in told.err
+
+
+def test_data_that_is_not_built_asks_for_the_folder_once(place):
+    with pytest.raises(ClarelError, match="--manual_dir") as error:
+        use(place, None, "absent")
+    assert " ".join(str(error.value).split()).lower().count("give the folder") == 1
+
+
+@pytest.fixture
+def photos(tmp_path) -> Path:
+    """Eight files in folders; `note_of` notes them."""
+    folder = tmp_path / "photos"
+    fill(folder, {f"images/{name}/{n}.jpg": b"%d" % n for name in ("a", "b") for n in range(4)})
+    return folder
+
+
+def note_of(folder: Path) -> Noted:
+    """What a build notes, as it is read again."""
+    Noted.of(folder, [folder / "images"]).write(folder.parent)
+    return Noted.read(folder.parent)
+
+
+def test_changed_files_in_folders_are_named(photos):
+    noted = note_of(photos)
+    assert noted.changes(photos, [photos / "images"]) == []
+    fill(photos, {"images/b c/new one.jpg": b"", "images/a/1.jpg": b"x", "images/a/2.jpg": b"yz"})
+    (photos / "images" / "b" / "3.jpg").unlink()
+    assert noted.changes(photos, [photos / "images"]) == [
+        "images/b/3.jpg is not there",
+        "images/b c/new one.jpg is new",
+        "images/a/1.jpg has other contents",
+        "images/a/2.jpg has other contents",
+    ]
+
+
+def test_files_of_file_managers_and_new_times_are_no_change(photos, monkeypatch):
+    noted = note_of(photos)
+    fill(photos, {"images/.DS_Store": b"x", "images/a/Thumbs.db": b"x", "images/a/._1.jpg": b"x"})
+    os.utime(photos / "images" / "a" / "0.jpg", (1, 1))
+    assert noted.changes(photos, [photos / "images"]) == []
+    noted = noted.stamped(photos)
+    (photos / "images" / ".DS_Store").unlink()
+    monkeypatch.setattr(files, "sha256", lambda path: pytest.fail(f"{path} was read"))
+    assert noted.changes(photos, [photos / "images"]) == []
+
+
+def test_a_note_of_an_older_version_is_compared_as_a_whole(photos):
+    note_of(photos)
+    note = files.read_json(photos.parent / NOTE)
+    assert list(note.pop("below")["images"]) == [f"{x}/{n}.jpg" for x in "ab" for n in range(4)]
+    # As the older version computes it.
+    digest = hashlib.sha256()
+    for path in sorted((photos / "images").rglob("*.jpg")):
+        name = path.relative_to(photos / "images").as_posix()
+        digest.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\0".encode())
+    assert note["files"]["images"]["sha256"] == digest.hexdigest()
+    files.write_json(photos.parent / NOTE, note)
+    os.utime(photos / "images" / "a" / "0.jpg", (1, 1))
+    noted = Noted.read(photos.parent)
+    assert noted.changes(photos, [photos / "images"]) == []
+    fill(photos, {"images/a/0.jpg": b"x"})
+    [change] = noted.changes(photos, [photos / "images"])
+    assert change.startswith("images has other contents (an older version built it")
+
+
+def test_the_message_names_five_changes_and_what_becomes_of_runs(place):
+    (place / "mine" / "table.csv").unlink()
+    for number in range(7):
+        (place / "mine" / f"table-{number}.csv").write_text("x")
+    with pytest.raises(ClarelError) as error:
+        use(place, place / "mine")
+    message = str(error.value)
+    assert "(table.csv is not there; table-0.csv is new; " in message
+    assert "table-3.csv is new; and 3 more)" in message
+    assert "evaluated only with a build of the older files" in message
+
+
+def test_a_file_that_changes_during_the_build_is_named(tmp_path, monkeypatch):
+    folder = write_folder(tmp_path / "mine", make_data(4, 3, range(1, 3), width=2))
+    of = Noted.of
+
+    def change_first(where: Path, paths: list[Path]) -> Noted:
+        flip_last_byte(folder / "features.npz")
+        return of(where, paths)
+
+    monkeypatch.setattr(Noted, "of", change_first)
+    with pytest.raises(ClarelError, match=r"mine: features\.npz changed while the dataset was"):
+        build(folder, tmp_path / "data")
+
+
 @pytest.mark.parametrize("form", ["archives", "unpacked"])
 def test_the_public_files_are_noted_too(tmp_path, form):
     folder = getattr(RawFiles(CUB), f"write_{form}")(tmp_path / "raw")
@@ -172,7 +274,9 @@ def test_the_public_files_are_noted_too(tmp_path, form):
     first = next(iter(changed.captions))
     changed.captions[first] = changed.captions[first].replace(b"sentence 3", b"sentence x")
     other = getattr(changed, f"write_{form}")(tmp_path / "other")
-    name = "cvpr2016_cub/text_c10" if form == "unpacked" else "cvpr2016_cub.tar.gz"
+    name = "cvpr2016_cub.tar.gz"
+    if form == "unpacked":
+        name = f"cvpr2016_cub/text_c10/{first}"
     with pytest.raises(ClarelError, match=rf"{name} has other contents.*name another --data_dir"):
         load(other)
 

@@ -45,6 +45,23 @@ def test_names_ids_and_captions_are_printable(splits):
         assert part in text
 
 
+def test_sentences_of_classes_have_a_footnote(splits):
+    text = dataset_report(splits, NAMES)
+    assert "**" not in text
+    bare = {
+        name: dataclasses.replace(
+            split,
+            captions=[[] for _ in split.captions],
+            descriptions={int(label): [b"a bird"] for label in set(split.labels.tolist())},
+        )
+        for name, split in splits.items()
+    }
+    text = dataset_report(bare, NAMES)
+    assert "train 24 4 6 / 6 / 6 0**" in " ".join(text.split())
+    assert "**images without sentences of their own; those of their classes are below" in text
+    assert "Descriptions: 8 sentences of 8 classes" in text
+
+
 def test_program_on_demo(demo_data_dir):
     data = ["--config=small", f"--data_dir={demo_data_dir}"]
     done = call_program("inspect_main.py", *data)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from clarel_tf.data.pairs.pictures import class_pictures, class_texts
+from clarel_tf.data.pairs.pictures import and_also, class_pictures, class_texts
 from clarel_tf.data.pairs.table import Row, read_rows
 from clarel_tf.data.schema import alike
 from clarel_tf.errors import ClarelError
@@ -104,18 +104,23 @@ class GatheredRows:
         """
         homes = list(zip(splits, self.classes, strict=True))
         told = {home for home, has in zip(homes, self._has_captions, strict=True) if has}
+        untold: dict[str, int] = {}  # by class: its first image without captions
         for number, (split, name) in enumerate(homes):
             # Seen classes have their captions in `train`; here, images are only asked about.
             if split in ("val_seen", "test_seen"):
                 continue
-            if (split, name) in told or name in self.descriptions:
-                continue
-            file = "" if self.pictures is None else f", or the file captions/{name}.txt,"
-            raise ClarelError(
-                f"{self.place(number)}: the image has no caption, and neither has any image of "
-                f"class {name!r} in {split}; add a caption, or a row without 'image_id'{file} that "
-                "describes the class"
-            )
+            if (split, name) not in told and name not in self.descriptions:
+                untold.setdefault(name, number)
+        if not untold:
+            return
+        name, number = next(iter(untold.items()))
+        file = "" if self.pictures is None else f", or the file captions/{name}.txt,"
+        raise ClarelError(
+            f"{self.place(number)}: the image has no caption, and neither has any image of "
+            f"class {name!r} in {splits[number]}; add a caption, or a row without 'image_id'{file} "
+            "that describes the class"
+            + and_also([repr(other) for other in untold][1:], "classes that lack captions too")
+        )
 
     def _add(self, image_id: str, class_name: str, split: str | None, has_captions: bool) -> int:
         number = len(self.classes)

@@ -1,6 +1,6 @@
 """Pictures of a user's own data: named by a table, or in one folder for each class."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from clarel_tf.errors import ClarelError
 from clarel_tf.images.picture_files import list_pictures
 
 IMAGES, CAPTIONS = "images", "captions"  # folders
+_LISTED = 9  # places in a message, besides the first
 
 
 class ClassPicture(NamedTuple):
@@ -44,13 +45,18 @@ def class_pictures(folder: Path) -> list[ClassPicture]:
 
 def class_texts(folder: Path) -> Iterator[tuple[Path, str, list[str]]]:
     """Each file `captions/<class>.txt`, its class, and its sentences, one a line."""
-    for path in sorted((folder / CAPTIONS).glob("*.txt")):
+    for path in sorted(path for path in (folder / CAPTIONS).glob("*") if is_text(path.name)):
         checked_name(path.stem, f"the name of {str(path)!r}")
         sentences = [line.strip() for line in text_lines(path)]
         sentences = [sentence for sentence in sentences if sentence]
         if not sentences:
             raise ClarelError(f"{path} has no sentence; write one a line, or remove the file")
         yield path, path.stem, sentences
+
+
+def is_text(name: str) -> bool:
+    """True for a name like `owl.txt` or `owl.TXT`; hidden files are no captions."""
+    return name.lower().endswith(".txt") and not name.startswith(".")
 
 
 def check_pictures(folder: Path, paths: Mapping[str, str], place: Callable[[str], str]) -> None:
@@ -62,22 +68,39 @@ def check_pictures(folder: Path, paths: Mapping[str, str], place: Callable[[str]
     """
     there = set(list_pictures(folder))
     first: dict[str, str] = {}
+    missing: list[str] = []
     for image_id, path in paths.items():
         if path not in there and not (folder / path).is_file():
-            raise ClarelError(
-                f"{place(image_id)}: there is no picture {path!r} in {folder}; correct the path, "
-                "or remove the row"
-            )
+            missing.append(image_id)
         if first.setdefault(path, image_id) != image_id:
             raise ClarelError(
                 f"{place(image_id)}: picture {path!r} occurs already ({place(first[path])}); give "
                 "each picture one row with all its captions"
             )
+    if missing:
+        path = paths[missing[0]]
+        remedy = "correct the path, or remove the row"
+        if "\\" in path and (folder / path.replace("\\", "/")).is_file():
+            remedy = "write / instead of \\ in paths"
+        others = [f"{paths[image_id]!r} ({place(image_id)})" for image_id in missing[1:]]
+        raise ClarelError(
+            f"{place(missing[0])}: there is no picture {path!r} in {folder}; {remedy}"
+            + and_also(others, "missing too")
+        )
     if extra := sorted(there - first.keys()):
         raise ClarelError(
             f"{folder / extra[0]}: no row of the table names this picture ({len(extra)} of "
             f"{len(there)} pictures are like that); add a row, or move it elsewhere"
+            + and_also(extra[1:], "not named either")
         )
+
+
+def and_also(others: Sequence[str], what: str) -> str:
+    """The end of a message: in what other places the same is wrong; empty if there are none."""
+    if not others:
+        return ""
+    more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
+    return f"; {what}: {', '.join(others[:_LISTED])}{more}"
 
 
 def picture_files(folder: Path, paths: Iterable[str]) -> list[Path]:
