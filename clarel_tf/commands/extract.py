@@ -30,6 +30,8 @@ def define_flags() -> None:
         None,
         "height and width that pictures are resized to (default: 320 for efficientnet_lite2, "
         "otherwise what the network was made for)",
+        lower_bound=32,
+        upper_bound=2048,
     )
     flags.DEFINE_bool(
         "mirrored",
@@ -48,6 +50,8 @@ def main() -> None:
     for name in ("images", "output"):
         if not values[name].value:
             raise ClarelError(f"--{name} is missing (see --help)")
+    if not values["output"].value.endswith(".npz"):  # found out before TensorFlow is imported
+        raise ClarelError(f"--output={values['output'].value} must end in .npz")
     keep_batches_apart()
     cli.start_tensorflow()
     from clarel_tf.images.extraction import extract_folder

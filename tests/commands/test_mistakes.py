@@ -15,6 +15,8 @@ MISTAKES = [
     ("train", ["--data_dir=a.txt"], "--data_dir=a.txt is a file; name the folder"),
     ("evaluate", ["--run_dir=none"], "--run_dir=none does not exist; name the folder"),
     ("evaluate", ["--run_dir=a.txt"], "--run_dir=a.txt was not made by clarel_tf"),
+    ("extract", ["--images=.", "--output=a"], "--output=a must end in .npz"),
+    ("extract", ["--images=.", "--output=a.npz", "--input_size=-3"], "flag --input_size=-3"),
     ("inspect", ["--dataset="], "unknown dataset '' (--dataset)"),
     ("sweep", ["--grid=kappa"], "--grid=kappa: expected NAME=VALUE"),
     ("sweep", ["--grid=kapa=1"], "--grid: unknown config key 'kapa'"),
