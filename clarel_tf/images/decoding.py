@@ -7,7 +7,7 @@ counts.
 
 import tensorflow as tf
 
-from clarel_tf.images.headers import BMP, DAMAGED, GIF, JPEG, read_header
+from clarel_tf.images.headers import BMP, DAMAGED, GIF, JPEG, PNG, UNKNOWN, WEBP, read_header
 from clarel_tf.images.orientation import upright
 
 _AT_ONCE = 4  # pictures of a request; each may take 200 MB
@@ -57,12 +57,9 @@ def decode_picture(image_bytes: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Ten
     Damage that shows only in decoding raises InvalidArgumentError.
     """
     header = read_header(image_bytes)
-
-    def decoded() -> tf.Tensor:
-        picture = _decoded(image_bytes, header.kind, header.end)
-        return upright(squeeze(picture, size), header.orientation)
-
-    pixels = tf.cond(header.problem == "", decoded, lambda: tf.zeros([size, size, 3]))
+    kind = tf.where(header.problem == "", header.kind, UNKNOWN)
+    picture = _decoded(image_bytes, kind, header.end)
+    pixels = upright(squeeze(picture, size), header.orientation)
     return tf.ensure_shape(pixels, [size, size, 3]), header.problem
 
 
@@ -94,7 +91,7 @@ def _shorter(picture: tf.Tensor, size: int) -> tf.Tensor:
 
 
 def _decoded(image_bytes: tf.Tensor, kind: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
-    """The pixels of a picture, uint8 [H, W, 3]."""
+    """The pixels of a picture, uint8 [H, W, 3]; one black pixel if the kind is unknown."""
 
     def jpeg() -> tf.Tensor:
         return tf.io.decode_jpeg(image_bytes, channels=3, dct_method="INTEGER_ACCURATE")
@@ -111,5 +108,11 @@ def _decoded(image_bytes: tf.Tensor, kind: tf.Tensor, end: tf.Tensor) -> tf.Tens
         picture = tf.io.decode_image(contents, channels=3, expand_animations=False)
         return tf.ensure_shape(picture, [None, None, 3])
 
-    branches = {JPEG: jpeg, GIF: gif, BMP: bmp}
-    return tf.switch_case(kind, branches, default=lambda: any_kind(image_bytes))
+    def nothing() -> tf.Tensor:
+        return tf.zeros([1, 1, 3], tf.uint8)
+
+    def other() -> tf.Tensor:
+        return any_kind(image_bytes)
+
+    branches = {JPEG: jpeg, GIF: gif, BMP: bmp, PNG: other, WEBP: other}
+    return tf.switch_case(kind, branches, default=nothing)
