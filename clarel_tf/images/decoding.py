@@ -11,6 +11,7 @@ from clarel_tf.images.headers import BMP, DAMAGED, GIF, JPEG, PNG, UNKNOWN, WEBP
 from clarel_tf.images.orientation import upright
 
 _AT_ONCE = 4  # pictures of a request; each may take 200 MB
+_WIDE = 16_384
 
 
 def decode_pictures(image_bytes: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -69,25 +70,46 @@ def squeeze(picture: tf.Tensor, size: int) -> tf.Tensor:
     Gives what `tf.image.resize(picture, [size, size], "bicubic", antialias=True)` gives in half of
     its time: that is slow along rows, where a step has three numbers. So both axes are resized
     along columns, with a transposition between.
+
+    The first step keeps all columns, which takes half a gigabyte for a flat picture. So a very wide
+    picture is first resized along its rows, slowly but in little memory: there are few of them.
     """
-    narrow = tf.transpose(_shorter(picture, size), [1, 0, 2])
-    pixels = tf.transpose(_shorter(narrow, size), [1, 0, 2])
+
+    def by_columns() -> tf.Tensor:
+        narrow = tf.transpose(_shorter(picture, size), [1, 0, 2])
+        return tf.transpose(_shorter(narrow, size), [1, 0, 2])
+
+    def by_rows() -> tf.Tensor:
+        return _shorter(_narrower(picture, size), size)
+
+    pixels = tf.cond(tf.shape(picture)[1] > _WIDE, by_rows, by_columns)
     return tf.clip_by_value(pixels, 0.0, 255.0)
 
 
 def _shorter(picture: tf.Tensor, size: int) -> tf.Tensor:
     """A picture [H, W, 3] resized to [size, W, 3]."""
     height, width = tf.shape(picture)[0], tf.shape(picture)[1]
-    scale = tf.stack([size / tf.cast(height, tf.float32), 1.0])
-    rows = tf.raw_ops.ScaleAndTranslate(
-        images=tf.reshape(picture, [1, height, 1, width * 3]),
+    columns = tf.reshape(picture, [1, height, 1, width * 3])
+    return tf.reshape(_resized(columns, size), [size, width, 3])
+
+
+def _narrower(picture: tf.Tensor, size: int) -> tf.Tensor:
+    """A picture [H, W, 3] resized to [H, size, 3]."""
+    rows = tf.expand_dims(picture, 2)
+    return tf.reshape(_resized(rows, size), [-1, size, 3])
+
+
+def _resized(lines: tf.Tensor, size: int) -> tf.Tensor:
+    """Lines [N, L, 1, C] resized to [N, size, 1, C]."""
+    length = tf.cast(tf.shape(lines)[1], tf.float32)
+    return tf.raw_ops.ScaleAndTranslate(
+        images=lines,
         size=[size, 1],
-        scale=scale,
+        scale=tf.stack([size / length, 1.0]),
         translation=[0.0, 0.0],
         kernel_type="keyscubic",
         antialias=True,
     )
-    return tf.reshape(rows, [size, width, 3])
 
 
 def _decoded(image_bytes: tf.Tensor, kind: tf.Tensor, end: tf.Tensor) -> tf.Tensor:

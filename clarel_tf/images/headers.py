@@ -14,6 +14,7 @@ from clarel_tf.images.orientation import exif_orientation
 from clarel_tf.images.raw_bytes import RawBytes, either
 
 MAX_PIXELS = 64_000_000
+MAX_SIDE = 65_535  # as in JPEG
 JPEG, GIF, BMP, PNG, WEBP, UNKNOWN = range(6)
 
 NO_PICTURE = "is not a JPEG, PNG, GIF, BMP or WebP picture"
@@ -50,13 +51,14 @@ def read_header(image_bytes: tf.Tensor) -> Header:
         kind, [lambda read=read: read(data) for read in branches]
     )
     is_huge = height * width > MAX_PIXELS
-    size = [tf.strings.as_string(width), " x ", tf.strings.as_string(height)]
-    huge = tf.strings.join(
-        ["has ", *size, f" pixels; at most {MAX_PIXELS // 10**6} million are decoded"]
-    )
+    is_long = tf.maximum(height, width) > MAX_SIDE
+    size = ["has ", tf.strings.as_string(width), " x ", tf.strings.as_string(height), " pixels; "]
+    huge = tf.strings.join([*size, f"at most {MAX_PIXELS // 10**6} million are decoded"])
+    long = tf.strings.join([*size, f"at most {MAX_SIDE} in a row or column are decoded"])
     none = tf.logical_or(height < 1, width < 1)
     problem = tf.where(tf.logical_and(problem == "", none), DAMAGED, problem)
     problem = tf.where(tf.logical_and(problem == "", is_huge), huge, problem)
+    problem = tf.where(tf.logical_and(problem == "", is_long), long, problem)
     problem = tf.where(data.length == 0, "is empty (0 bytes)", problem)
     return Header(kind, height, width, orientation, end, problem)
 

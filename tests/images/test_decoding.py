@@ -8,7 +8,7 @@ import tensorflow as tf
 from PIL import Image, ImageOps
 
 from clarel_tf.images.decoding import decode_picture, decode_pictures, squeeze
-from tests.helpers import pictures
+from tests.helpers import memory, pictures
 
 SIZE = 48
 BROKEN = pictures.broken()
@@ -63,6 +63,31 @@ def test_resizing_is_that_of_tensorflow(shape):
     image = np.random.default_rng(0).integers(0, 256, (*shape, 3), np.uint8)
     expected = tf.image.resize(image, [SIZE, SIZE], "bicubic", antialias=True)
     np.testing.assert_allclose(squeeze(tf.constant(image), SIZE), np.clip(expected, 0, 255))
+
+
+def test_flat_pictures_are_resized_as_well():
+    """Otherwise than usual: along the rows first."""
+    image = np.random.default_rng(0).integers(0, 256, (60, 20_000, 3), np.uint8)
+    expected = tf.image.resize(image, [SIZE, SIZE], "bicubic", antialias=True)
+    np.testing.assert_allclose(squeeze(tf.constant(image), SIZE), expected, atol=1e-3)
+
+
+def test_a_flat_picture_takes_little_memory():
+    """320 rows of its width would be a gigabyte."""
+    before = memory.kilobytes("VmRSS")
+    memory.forget_the_peak()
+    squeeze(tf.zeros([1, 300_000, 3], tf.uint8), 320)
+    assert memory.kilobytes("VmHWM") - before < 200_000
+
+
+def test_very_long_pictures_are_refused(decode):
+    for width, height in ((65_536, 1), (1, 65_536)):
+        data = pictures.encoded(Image.new("L", (width, height), 200), "PNG")
+        expected = f"has {width} x {height} pixels; at most 65535 in a row or column are decoded"
+        assert decode(data)[1].numpy().decode() == expected
+    pixels, problem = decode(pictures.encoded(Image.new("L", (65_535, 1), 200), "PNG"))
+    assert problem == b""
+    np.testing.assert_allclose(pixels, 200, atol=1e-2)
 
 
 @pytest.mark.parametrize("name", BROKEN)
