@@ -137,7 +137,8 @@ def _webp(data: RawBytes) -> Parts:
     height = either(is_lossless, (bits // (1 << 14) & mask) + 1, height)
     width = either(is_extended, data.little(24, 3) + 1, width)
     height = either(is_extended, data.little(27, 3) + 1, height)
-    is_whole = data.little(4, 4) + 8 <= data.length
+    is_known = tf.reduce_any([data.starts_with(b"VP8 ", 12), is_lossless, is_extended])
+    is_whole = tf.logical_and(is_known, data.little(4, 4) + 8 <= data.length)
     is_animated = tf.logical_and(is_extended, data.little(20, 1) & 2 > 0)
     problem = tf.where(is_animated, ANIMATED, _unless(is_whole, DAMAGED))
     exif = data.find(b"EXIF")
@@ -145,18 +146,21 @@ def _webp(data: RawBytes) -> Parts:
     return _parts(data, height, width, problem, orientation)
 
 
-_SEGMENT, _FILL, _BARE, _END, _FRAME = range(5)
+_OTHER, _SEGMENT, _FILL, _FRAME = range(4)
+_MOST_SEGMENTS = 4096  # with fill bytes; cameras write about 20, and 64 kB fit into one
 
 
 def _jpeg_markers() -> list[int]:
-    """What the second byte of a marker means: what follows it, or that the walk ends."""
-    kinds = [_SEGMENT] * 256
+    """What the second byte of a marker means before the first scan.
+
+    Only what encoders write there counts. libjpeg skips bytes that mean nothing, so a walk that
+    guesses their length could find another frame header than libjpeg.
+    """
+    kinds = [_OTHER] * 256
     kinds[0xFF] = _FILL
-    for code in (0x01, *range(0xD0, 0xD8)):
-        kinds[code] = _BARE
-    for code in (0xD9, 0xDA):
-        kinds[code] = _END
-    for code in set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}:
+    for code in (0xC4, 0xCC, 0xDB, 0xDD, *range(0xE0, 0xF0), 0xFE):  # tables, APPn, comments
+        kinds[code] = _SEGMENT
+    for code in (0xC0, 0xC1, 0xC2, 0xC9, 0xCA):  # all that libjpeg decodes
         kinds[code] = _FRAME
     return kinds
 
@@ -166,24 +170,34 @@ def _jpeg(data: RawBytes) -> Parts:
 
     markers = tf.constant(_jpeg_markers(), tf.int64)
 
+    def kind_at(here: tf.Tensor) -> tf.Tensor:
+        return either(here[0] == 0xFF, tf.gather(markers, here[1]), _OTHER)
+
     def step(at: tf.Tensor, exif: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
         here = data.window(at, 10)
-        marker = either(here[0] == 0xFF, tf.gather(markers, here[1]), _END)
-        length = tf.stack([2 + here[2] * 256 + here[3], 1, 2, 0, 0])[marker]
+        size = here[2] * 256 + here[3]
+        is_segment = tf.logical_and(kind_at(here) == _SEGMENT, size >= 2)
+        is_fill = kind_at(here) == _FILL
         is_exif = tf.reduce_all(here[4:] == list(b"Exif\0\0"))
         is_first = tf.reduce_all([is_exif, here[1] == 0xE1, exif == 0])
-        return [at + length, either(is_first, at + 10, exif), marker >= _END]
+        length = either(is_segment, 2 + size, either(is_fill, 1, 0))
+        return [at + length, either(is_first, at + 10, exif), length == 0]
 
     at, exif, _ = tf.while_loop(
         lambda at, _, is_done: tf.logical_and(~is_done, at < data.length),
         step,
         [tf.constant(2, tf.int64), tf.constant(0, tf.int64), tf.constant(False)],
+        maximum_iterations=_MOST_SEGMENTS,
     )
     orientation = _orientation(data, exif, exif > 0)
-    is_frame = tf.logical_and(data.big(at, 1) == 0xFF, data.big(at + 1, 1) & 0xF0 == 0xC0)
+    is_frame = kind_at(data.window(at, 2)) == _FRAME
     is_whole = tf.logical_and(is_frame, data.find(b"\xff\xd9", at) > 0)
     height, width = data.big(at + 5, 2), data.big(at + 7, 2)
     return _parts(data, height, width, _unless(is_whole, DAMAGED), orientation)
+
+
+_SOME_PIECES = 5000
+_SHORT_PIECE = 128  # many pieces are longer on average; encoders write 254 or 255 bytes
 
 
 def _gif(data: RawBytes) -> Parts:
@@ -213,6 +227,7 @@ def _gif(data: RawBytes) -> Parts:
         lambda at, _, __, is_done: tf.logical_and(~is_done, at < data.length),
         step,
         [first, tf.constant(0, tf.int64), tf.constant(False), tf.constant(False)],
+        maximum_iterations=tf.cast(_SOME_PIECES + data.length // _SHORT_PIECE, tf.int32),
     )
     is_whole = tf.reduce_all([is_done, frame > 0, end <= data.length])
     # A frame may be larger than the screen.

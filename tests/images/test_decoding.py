@@ -115,6 +115,81 @@ def test_frames_after_the_first_are_not_read(decode):
     np.testing.assert_allclose(pixels, by_pillow(KINDS["animated gif"]), atol=1e-3)
 
 
+# What stands between the segments of a JPEG, and is not what encoders write there.
+STRAY = {
+    "a stuffed zero": b"\xff\x00",
+    "a stuffed zero with a length": b"\xff\x00\x00\x04ab",
+    "a marker without meaning": b"\xff\x01",
+    "a restart": b"\xff\xd0",
+    "another beginning": b"\xff\xd8",
+    "an end": b"\xff\xd9",
+    "a reserved marker": b"\xff\x02\x00\x02",
+    "a number of lines": b"\xff\xdc\x00\x04\x00\x05",
+    "a segment of no length": b"\xff\xfe\x00\x00",
+    "a segment of length 1": b"\xff\xfe\x00\x01",
+}
+
+
+@pytest.mark.parametrize("name", STRAY)
+def test_a_jpeg_is_damaged_if_its_segments_can_be_read_in_two_ways(decode, name):
+    data = pictures.turned(1)
+    after = 4 + int.from_bytes(data[4:6], "big")
+    for at in (2, after):
+        assert decode(data[:at] + STRAY[name] + data[at:])[1] == b"is damaged or cut off"
+    assert decode(data[:after] + b"x" + data[after:])[1] == b"is damaged or cut off"
+
+
+def test_a_frame_behind_a_stuffed_zero_is_not_overlooked(decode):
+    """libjpeg skips FF 00, and would decode a frame of another size."""
+    data = KINDS["jpeg"]
+    at = data.index(b"\xff\xc0")
+    end = at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    frame = data[at:end]
+    fake = frame[:5] + b"\0\x0a\0\x0a" + frame[9:]
+    comment = b"\xff\xfe" + (2 + len(fake)).to_bytes(2, "big") + fake
+    skipped = b"\xff\0" + (2 + len(frame) + 4).to_bytes(2, "big")
+    _, problem = decode(data[:at] + skipped + frame + comment + data[end:])
+    assert problem == b"is damaged or cut off"
+
+
+def test_fill_bytes_and_many_segments_are_allowed(decode):
+    data = KINDS["jpeg"]
+    for more in (b"\xff" * 10, b"\xff\xfe\x00\x05abc" * 1000):
+        pixels, problem = decode(data[:2] + more + data[2:])
+        assert problem == b""
+        np.testing.assert_allclose(pixels, by_pillow(data), atol=1e-3)
+
+
+def test_headers_that_would_take_long_are_damaged(decode):
+    """Each step of a walk takes 40 microseconds."""
+    jpeg, gif = KINDS["jpeg"], KINDS["gif"]
+    at = gif.index(b"\x2c", 13 + 768)
+    comment = b"\x21\xfe" + b"\x01a" * 20_000 + b"\0"
+    for data in (
+        jpeg[:2] + b"\xff" * 20_000 + jpeg[3:],
+        jpeg[:2] + b"\xff\xfe\x00\x02" * 20_000 + jpeg[2:],
+        gif[:at] + comment + gif[at:],
+    ):
+        assert decode(data)[1] == b"is damaged or cut off"
+
+
+def test_a_large_gif_is_decoded(decode):
+    """It has 7000 pieces of 255 bytes."""
+    noise = np.random.default_rng(0).integers(0, 256, (1100, 1200), np.uint8)
+    data = pictures.encoded(Image.fromarray(noise), "GIF")
+    pixels, problem = decode(data)
+    assert problem == b"" and len(data) > 1_700_000
+    np.testing.assert_allclose(pixels, by_pillow(data), atol=1e-2)
+
+
+def test_a_webp_begins_with_a_chunk_that_has_its_size(decode):
+    """libwebp takes what else is there for a picture without a header."""
+    data = KINDS["lossless webp"]
+    bare = data[20:]
+    bare = b"RIFF" + (4 + len(bare)).to_bytes(4, "little") + b"WEBP" + bare
+    assert decode(bare)[1] == b"is damaged or cut off"
+
+
 @pytest.fixture(scope="module")
 def decode_batch():
     signature = [tf.TensorSpec([None], tf.string)]
