@@ -15,7 +15,7 @@ from clarel_tf.errors import ClarelError
 from clarel_tf.images.backbones import Backbone
 from clarel_tf.images.cores import batches_at_once
 from clarel_tf.images.decoding import decode_picture
-from clarel_tf.images.headers import ANIMATED, BMP_KIND, DAMAGED
+from clarel_tf.images.headers import ANIMATED, BMP_KIND, DAMAGED, NO_MEMORY
 from clarel_tf.images.picture_files import read_picture, repacked
 
 BATCH = 8  # larger ones are not faster, and take more memory
@@ -99,6 +99,8 @@ class Extractor:
             pixels, problem = self._decode(contents)
         except tf.errors.InvalidArgumentError as error:
             raise ClarelError(f"{where} {DAMAGED}") from error
+        except tf.errors.ResourceExhaustedError as error:
+            raise ClarelError(f"{where} {NO_MEMORY}") from error
         return pixels, problem.numpy().decode()
 
 

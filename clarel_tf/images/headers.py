@@ -19,6 +19,7 @@ JPEG, GIF, BMP, PNG, WEBP, UNKNOWN = range(6)
 
 NO_PICTURE = "is not a JPEG, PNG, GIF, BMP or WebP picture"
 DAMAGED = "is damaged or cut off"
+NO_MEMORY = "is not decoded, because memory ran out; end other programs, or make it smaller"
 BMP_KIND = "is a BMP file with a palette or compression, which is not decoded; save it as PNG"
 ANIMATED = "is an animated WebP picture, which is not decoded; save one frame of it"
 

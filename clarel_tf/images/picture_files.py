@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image, ImageOps
 
 from clarel_tf.errors import ClarelError
-from clarel_tf.images.headers import DAMAGED, MAX_PIXELS
+from clarel_tf.images.headers import DAMAGED, MAX_PIXELS, NO_MEMORY
 from clarel_tf.storage import files
 
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp")
@@ -98,6 +98,8 @@ def repacked(data: bytes, path: str | Path) -> bytes:
         return packed.getvalue()
     except ClarelError:
         raise
+    except MemoryError as error:
+        raise ClarelError(f"{path} {NO_MEMORY}") from error
     except Exception as error:  # Pillow raises many kinds of exceptions on damage
         raise ClarelError(f"{path} {DAMAGED}") from error
 

@@ -83,6 +83,9 @@ class LocalTransport:
     It uses the version that is newest when the first model is loaded, for all three models, because
     embeddings of different versions cannot be compared.
 
+    A timeout has no effect: nothing interrupts a graph that runs in this process. A call returns
+    when it is done, and a large picture takes seconds.
+
     Example:
 
     >>> client = clarel_tf.ServingClient(clarel_tf.LocalTransport("exports/demo"))

@@ -190,6 +190,22 @@ def test_damage_inside_of_a_picture_and_special_files(tmp_path, backbone):
         read_picture(tmp_path / "c.png")
 
 
+def test_a_picture_for_which_memory_runs_out_is_named(backbone, monkeypatch):
+    def out_of_memory(*_, **__) -> None:
+        raise MemoryError
+
+    def exhausted(_: bytes) -> None:
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+    extractor = Extractor(backbone)
+    monkeypatch.setattr(Image, "open", out_of_memory)
+    with pytest.raises(ClarelError, match=r"a\.bmp is not decoded, because memory ran out"):
+        extractor.pixels_of(pictures.only_pillow()["palette bmp"], "a.bmp")
+    monkeypatch.setattr(extractor, "_decode", exhausted)
+    with pytest.raises(ClarelError, match=r"a\.png is not decoded, because memory ran out"):
+        extractor.pixels_of(KINDS["png.png"], "a.png")
+
+
 def test_features_of_two_backbones_are_not_mixed(tmp_path, folder, backbone, monkeypatch):
     other = load_backbone(str(save_small_network(tmp_path / "other.keras", filters=7)))
     with monkeypatch.context() as patch:
