@@ -133,8 +133,14 @@ def _decoded(image_bytes: tf.Tensor, kind: tf.Tensor, end: tf.Tensor) -> tf.Tens
     def nothing() -> tf.Tensor:
         return tf.zeros([1, 1, 3], tf.uint8)
 
+    def webp() -> tf.Tensor:
+        # As many channels as it has: the decoder does not drop transparency.
+        picture = tf.io.decode_image(image_bytes, channels=0, expand_animations=False)
+        picture = tf.ensure_shape(picture, [None, None, None])[:, :, :3]
+        return tf.ensure_shape(picture, [None, None, 3])
+
     def other() -> tf.Tensor:
         return any_kind(image_bytes)
 
-    branches = {JPEG: jpeg, GIF: gif, BMP: bmp, PNG: other, WEBP: other}
+    branches = {JPEG: jpeg, GIF: gif, BMP: bmp, PNG: other, WEBP: webp}
     return tf.switch_case(kind, branches, default=nothing)

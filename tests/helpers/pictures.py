@@ -26,6 +26,13 @@ def encoded(image: Image.Image, kind: str, **options) -> bytes:
     return buffer.getvalue()
 
 
+def see_through(image: Image.Image) -> Image.Image:
+    """A picture with transparency from nothing to everything."""
+    image = image.convert("RGBA")
+    image.putalpha(Image.linear_gradient("L").resize(image.size))
+    return image
+
+
 def turned(orientation: int, kind: str = "JPEG", image: Image.Image | None = None) -> bytes:
     """A picture with an EXIF orientation."""
     exif = Image.Exif()
@@ -44,13 +51,16 @@ def many_kinds() -> dict[str, bytes]:
         "png": encoded(image, "PNG"),
         "grey png": encoded(image.convert("L"), "PNG"),
         "palette png": encoded(image.convert("P"), "PNG"),
-        "transparent png": encoded(image.convert("RGBA"), "PNG"),
+        "transparent png": encoded(see_through(image), "PNG"),
+        "transparent grey png": encoded(see_through(image).convert("LA"), "PNG"),
+        "transparent palette png": encoded(image.convert("P"), "PNG", transparency=3),
         "gif": encoded(image.convert("P"), "GIF"),
         "animated gif": encoded(image.convert("P"), "GIF", save_all=True, append_images=frames),
         "bmp": encoded(image, "BMP"),
         "lossy webp": encoded(image, "WEBP"),
         "lossless webp": encoded(image, "WEBP", lossless=True),
-        "transparent webp": encoded(image.convert("RGBA"), "WEBP"),
+        "transparent lossy webp": encoded(see_through(image), "WEBP"),
+        "transparent lossless webp": encoded(see_through(image), "WEBP", lossless=True),
         "1 x 1 png": encoded(picture(1, 1), "PNG"),
         "1 x 1 jpeg": encoded(picture(1, 1), "JPEG"),
         "1 x 900 png": encoded(picture(1, 900), "PNG"),
@@ -77,9 +87,7 @@ def huge() -> dict[str, bytes]:
     gif[6:10] = struct.pack("<HH", 20000, 10000)
     bmp = bytearray(encoded(picture(), "BMP"))
     bmp[18:26] = struct.pack("<ii", 20000, 10000)
-    see_through = picture().convert("RGBA")
-    see_through.putalpha(100)
-    webp = bytearray(encoded(see_through, "WEBP"))
+    webp = bytearray(encoded(see_through(picture()), "WEBP"))
     webp[24:30] = (19999).to_bytes(3, "little") + (9999).to_bytes(3, "little")
     end = b"\0\0\0\0IEND\xaeB`\x82"
     return {"png": png + end, "jpeg": jpeg, "gif": gif, "bmp": bmp, "webp": webp}
