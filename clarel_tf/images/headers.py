@@ -6,6 +6,7 @@ what is wrong. All numbers of a header are read through `RawBytes`, which gives 
 end.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -22,6 +23,9 @@ DAMAGED = "is damaged or cut off"
 NO_MEMORY = "is not decoded, because memory ran out; end other programs, or make it smaller"
 BMP_KIND = "is a BMP file with a palette or compression, which is not decoded; save it as PNG"
 ANIMATED = "is an animated WebP picture, which is not decoded; save one frame of it"
+
+
+_MOST_CHUNKS = 4096  # of a PNG or WebP, up to its EXIF data
 
 
 class Header(NamedTuple):
@@ -99,6 +103,34 @@ def _orientation(data: RawBytes, start: tf.Tensor, is_there: tf.Tensor) -> tf.Te
     return tf.cond(is_there, lambda: exif_orientation(data, start), lambda: one)
 
 
+def _chunk(
+    data: RawBytes,
+    name: bytes,
+    first: int,
+    name_at: int,
+    length: Callable[[tf.Tensor], tf.Tensor],
+) -> tf.Tensor:
+    """Where the content of the first chunk of this name begins, int64 []; 0 if there is none.
+
+    Args:
+      first: position of the first chunk.
+      name_at: position of the name in a chunk; the content begins with its ninth byte.
+      length: gives the length of the chunk at a position.
+    """
+
+    def walk() -> tf.Tensor:
+        [at] = tf.while_loop(
+            lambda at: tf.logical_and(~data.starts_with(name, at + name_at), at < data.length),
+            lambda at: [at + length(at)],
+            [tf.constant(first, tf.int64)],
+            maximum_iterations=_MOST_CHUNKS,
+        )
+        return either(data.starts_with(name, at + name_at), at + 8, 0)
+
+    # Most pictures have none, and need no walk.
+    return tf.cond(data.find(name) > 0, walk, lambda: tf.constant(0, tf.int64))
+
+
 def _unless(condition: tf.Tensor, problem: str) -> tf.Tensor:
     return tf.where(condition, "", problem)
 
@@ -110,8 +142,8 @@ def _unknown(data: RawBytes) -> Parts:
 
 def _png(data: RawBytes) -> Parts:
     is_whole = tf.logical_and(data.starts_with(b"IHDR", 12), data.find(b"IEND") > 0)
-    exif = data.find(b"eXIf")
-    orientation = _orientation(data, exif + 4, exif > 0)
+    exif = _chunk(data, b"eXIf", 8, 4, lambda at: 12 + data.big(at, 4))
+    orientation = _orientation(data, exif, exif > 0)
     height, width = data.big(20, 4), data.big(16, 4)
     return _parts(data, height, width, _unless(is_whole, DAMAGED), orientation)
 
@@ -142,8 +174,8 @@ def _webp(data: RawBytes) -> Parts:
     is_whole = tf.logical_and(is_known, data.little(4, 4) + 8 <= data.length)
     is_animated = tf.logical_and(is_extended, data.little(20, 1) & 2 > 0)
     problem = tf.where(is_animated, ANIMATED, _unless(is_whole, DAMAGED))
-    exif = data.find(b"EXIF")
-    orientation = _orientation(data, exif + 8, tf.logical_and(is_extended, exif > 0))
+    exif = _chunk(data, b"EXIF", 12, 0, lambda at: 8 + (data.little(at + 4, 4) + 1) // 2 * 2)
+    orientation = _orientation(data, exif, tf.logical_and(is_extended, exif > 0))
     return _parts(data, height, width, problem, orientation)
 
 

@@ -5,6 +5,7 @@ import tensorflow as tf
 from clarel_tf.images.raw_bytes import RawBytes, either
 
 _TAG = 0x0112
+_SHORT, _LONG = 3, 4  # types of a value
 _MOST_ENTRIES = 200  # cameras write about 20
 
 
@@ -22,7 +23,11 @@ def exif_orientation(data: RawBytes, start: tf.Tensor) -> tf.Tensor:
         first, second = entries[:, column], entries[:, column + 1]
         return tf.where(is_big, first * 256 + second, second * 256 + first)
 
-    found = tf.reduce_max(tf.concat([either(short(0) == _TAG, short(8), 0), [0]], 0))
+    # The low bytes of a big-endian LONG are the last ones.
+    value = tf.where(tf.logical_and(is_big, short(2) == _LONG), short(10), short(8))
+    is_number = tf.logical_or(short(2) == _SHORT, short(2) == _LONG)
+    is_orientation = tf.logical_and(short(0) == _TAG, is_number)
+    found = tf.reduce_max(tf.concat([either(is_orientation, value, 0), [0]], 0))
     return either(tf.logical_and(found >= 1, found <= 8), found, 1)
 
 

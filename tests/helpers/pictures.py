@@ -35,9 +35,13 @@ def see_through(image: Image.Image) -> Image.Image:
 
 def turned(orientation: int, kind: str = "JPEG", image: Image.Image | None = None) -> bytes:
     """A picture with an EXIF orientation."""
-    exif = Image.Exif()
-    exif[ORIENTATION] = orientation
-    return encoded(image or picture(), kind, exif=exif)
+    return encoded(image or picture(), kind, exif=exif(orientation))
+
+
+def exif(orientation: int) -> Image.Exif:
+    data = Image.Exif()
+    data[ORIENTATION] = orientation
+    return data
 
 
 def many_kinds() -> dict[str, bytes]:

@@ -1,11 +1,12 @@
 """Pictures become the pixels that Pillow gives; what is no picture is told by its header."""
 
 import io
+import struct
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, PngImagePlugin
 
 from clarel_tf.images.decoding import decode_picture, decode_pictures, squeeze
 from tests.helpers import memory, pictures
@@ -48,6 +49,35 @@ def test_big_endian_exif_with_other_entries(decode):
     exif.endian = ">"
     exif[0x010F], exif[pictures.ORIENTATION], exif[0x0131] = "a maker", 6, "a program"
     data = pictures.encoded(pictures.picture(), "JPEG", exif=exif)
+    np.testing.assert_allclose(decode(data)[0], by_pillow(data), atol=1e-3)
+
+
+@pytest.mark.parametrize("kind,turns", [(1, False), (3, True), (4, True)])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_the_type_of_an_orientation(decode, order, kind, turns):
+    """EXIF writes a SHORT, 3; some programs a LONG, 4. Pillow agrees."""
+    value = struct.pack(f"{order}I", 6) if kind == 4 else struct.pack(f"{order}HH", 6, 0)
+    start = struct.pack(order + "2sHI", b"II" if order == "<" else b"MM", 42, 8)
+    entry = struct.pack(order + "HHHI", 1, pictures.ORIENTATION, kind, 1) + value
+    exif = b"Exif\0\0" + start + entry + bytes(4)
+    data = KINDS["jpeg"]
+    data = data[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + data[2:]
+    turned = not np.allclose(decode(data)[0], decode(KINDS["jpeg"])[0], atol=1)
+    assert turned == turns
+    np.testing.assert_allclose(decode(data)[0], by_pillow(data), atol=1e-3)
+
+
+def test_exif_is_a_chunk_of_its_own(decode):
+    """Not what a text says about it."""
+    exif = struct.pack("<2sHIHHHIHHI", b"II", 42, 8, 1, pictures.ORIENTATION, 3, 1, 6, 0, 0)
+    text = PngImagePlugin.PngInfo()
+    text.add_text("Comment", "about eXIf" + exif.decode("latin-1"))
+    for options in ({}, {"exif": pictures.exif(3)}):
+        data = pictures.encoded(pictures.picture(), "PNG", pnginfo=text, **options)
+        np.testing.assert_allclose(decode(data)[0], by_pillow(data), atol=1e-3)
+    data = pictures.encoded(
+        pictures.picture(), "WEBP", icc_profile=b"EXIF....Exif\0\0" + exif, exif=pictures.exif(3)
+    )
     np.testing.assert_allclose(decode(data)[0], by_pillow(data), atol=1e-3)
 
 
