@@ -1,5 +1,6 @@
 """`FeatureParts`, the features of an unfinished extraction, in a folder beside its output."""
 
+import contextlib
 import functools
 import itertools
 import re
@@ -46,18 +47,30 @@ class FeatureParts:
         numbers = [int(path.stem[5:]) for path in self.folder.glob("part_*.npz")]
         self._next = max(numbers, default=-1) + 1
         for number in sorted(numbers):
-            self._check_record(self._path(number))
-            names, _, _ = read_features(self._path(number))
-            self._note(number, names, files.read_json(self._stamps_path(number)))
+            self._read_part(number)
         # Archives and resumed runs have parts in another order than the pictures.
         self._read = functools.lru_cache(maxsize=_KEPT)(self._features_of)
         self._read_jpegs = functools.lru_cache(maxsize=_KEPT)(self._jpegs_of)
 
-    def _check_record(self, path: Path) -> None:
+    def _read_part(self, number: int) -> None:
+        path = self._path(number)
+        with self._or_begin_anew(". Delete"):
+            record = read_record(path)
+            names, _, _ = read_features(path)
+            stamps = files.read_json(self._stamps_path(number))
+            if not isinstance(stamps, list) or len(stamps) != len(names):
+                raise ClarelError(f"{self._stamps_path(number)} does not fit to {path}")
+        with self._or_begin_anew(", or delete"):
+            record.check_same(self._record, path, "this command")
+        self._note(number, names, stamps)
+
+    @contextlib.contextmanager
+    def _or_begin_anew(self, join: str) -> Iterator[None]:
+        """Adds the remedy to messages."""
         try:
-            read_record(path).check_same(self._record, path, "this command")
+            yield
         except ClarelError as error:
-            raise ClarelError(f"{error}, or delete {self.folder} to begin anew") from error
+            raise ClarelError(f"{error}{join} {self.folder} to begin anew") from error
 
     def missing(self, stamps: Mapping[str, Stamp]) -> list[str]:
         """Those of the pictures that have no features yet, or have changed since."""
@@ -114,7 +127,8 @@ class FeatureParts:
         return read_features(self._path(number))[1]
 
     def _jpegs_of(self, number: int) -> list[bytes]:
-        arrays = read_npz(self._jpegs_path(number), ("ends", "data"))
+        with self._or_begin_anew(". Delete"):
+            arrays = read_npz(self._jpegs_path(number), ("ends", "data"))
         starts = [0, *arrays["ends"].tolist()]
         data = arrays["data"].tobytes()
         return [data[start:end] for start, end in itertools.pairwise(starts)]

@@ -32,6 +32,11 @@ def load_keras_file(path: Path, input_size: int | None = None, views: Views = Vi
         raise ClarelError(f"cannot read {path}: {error.strerror or brief(error)}") from error
     except Exception as error:  # Keras, h5py and zipfile raise many kinds of exceptions
         raise ClarelError(f"{path} is refused, or damaged ({brief(error)})") from error
+    if not getattr(model, "inputs", None):  # nothing has been through it, or it is no network
+        raise ClarelError(
+            f"{path} does not say what it takes; let the network begin with keras.Input, and save "
+            "it again"
+        )
     model.trainable = False
     size = _size_of(tuple(model.input_shape), input_size, path)
     dtype = tf.as_dtype(model.inputs[0].dtype)

@@ -158,12 +158,15 @@ def test_code_in_a_keras_file_is_refused(tmp_path):
 
 def test_what_is_no_backbone_is_refused(tmp_path):
     (tmp_path / "text.keras").write_text("text")
+    with pytest.warns(UserWarning, match="not yet been built"):
+        keras.Sequential([keras.layers.Conv2D(5, 3)]).save(tmp_path / "unbuilt.keras")
     (tmp_path / "folder").mkdir()
     pixels = keras.Input((40, 30, 3))
     keras.Model(pixels, keras.layers.Flatten()(pixels)).save(tmp_path / "oblong.keras")
     any_size = keras.Input((None, None, 3))
     keras.Model(any_size, any_size * 2).save(tmp_path / "any.keras")
     for name, options, message in (
+        (tmp_path / "unbuilt.keras", {}, r"unbuilt\.keras does not say what it takes"),
         (tmp_path / "text.keras", {}, r"text\.keras is refused, or damaged"),
         (tmp_path / "absent.keras", {}, r"cannot read .*absent\.keras: No such file"),
         (tmp_path / "folder", {}, r"folder is no SavedModel"),

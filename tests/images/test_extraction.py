@@ -223,6 +223,20 @@ def test_features_of_two_backbones_are_not_mixed(tmp_path, folder, backbone, mon
         read_record(tmp_path / "plain.npz")
 
 
+@pytest.mark.parametrize("name", ["part_000000.npz", "stamps_000000.json"])
+@pytest.mark.parametrize("damage", [b"", b"[]"])
+def test_a_damaged_part_comes_with_the_remedy(tmp_path, backbone, monkeypatch, name, damage):
+    pictures.fill(tmp_path / "images", {"a.png": KINDS["png.png"]})
+    with monkeypatch.context() as patch:
+        patch.setattr(extraction, "write_features", lambda *_: 1 / 0)  # killed before the end
+        with pytest.raises(ZeroDivisionError):
+            extract(tmp_path / "images", tmp_path / "f.npz", backbone)
+    parts = tmp_path / "f.npz.parts"
+    (parts / name).write_bytes(damage)
+    with pytest.raises(ClarelError, match=rf"{name}.* Delete {parts} to begin anew"):
+        extract(tmp_path / "images", tmp_path / "f.npz", backbone)
+
+
 def test_only_what_is_missing_or_changed_is_done_again(tmp_path, folder, backbone, monkeypatch):
     pictures.fill(folder, {"z/broken.jpg": b""})
     with pytest.raises(ClarelError, match=f"1 of {len(KINDS) + 1}"):
