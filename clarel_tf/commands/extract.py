@@ -50,7 +50,7 @@ def main() -> None:
     for name in ("images", "output"):
         if not values[name].value:
             raise ClarelError(f"--{name} is missing (see --help)")
-    if not values["output"].value.endswith(".npz"):  # found out before TensorFlow is imported
+    if not str(values["output"].value).endswith(".npz"):  # found out before TensorFlow is imported
         raise ClarelError(f"--output={values['output'].value} must end in .npz")
     keep_batches_apart()
     cli.start_tensorflow()
