@@ -231,7 +231,7 @@ def test_a_backbone_that_did_not_make_the_features_is_refused(
 def test_features_of_another_backbone_are_refused(own_run, exported_run, splits, tmp_path):
     run, own = own_run
     exports = shutil.copytree(exported_run, tmp_path / "e")
-    record = load_backbone(str(own)).record
+    record = load_backbone(str(own), cropped=True).record
     origin = Origin("runs/x", "demo", "one", backbone=record)
     for place in (exports / "prototype_classifier" / "1").glob("assets.extra"):
         write_json(place / "origin.json", dataclasses.asdict(origin))
